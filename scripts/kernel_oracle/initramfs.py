@@ -12,7 +12,7 @@ from .packages import run
 
 # Globs below the packages' merged /usr.
 PROGRAMS = [
-    "sbin/cryptsetup", "sbin/integritysetup", "sbin/dmsetup", "sbin/blkid", "sbin/losetup", "sbin/nbd-client",
+    "sbin/cryptsetup", "sbin/integritysetup", "sbin/veritysetup", "sbin/dmsetup", "sbin/blkid", "sbin/losetup", "sbin/nbd-client",
     "sbin/blkdiscard", "sbin/mke2fs", "sbin/mkfs.ext4", "sbin/e2fsck", "sbin/tune2fs", "sbin/debugfs", "sbin/dumpe2fs",
     "sbin/mkfs.fat", "sbin/fsck.fat", "bin/dash", "bin/kmod",
     "bin/ecryptfs-add-passphrase", "bin/ecryptfs-insert-wrapped-passphrase-into-keyring",

@@ -21,6 +21,8 @@ cp -r "$root$1" $root/mnt/tests
 # What waits for a question in cryptsetup's words waits for no other.
 sed -i 's/^EXPECT_TIMEOUT=60/EXPECT_TIMEOUT=10/' "$root/mnt/tests/$2"
 cp "$root$3" $root/mnt/bin/cryptsetup
+ln -s cryptsetup $root/mnt/bin/veritysetup
+ln -s cryptsetup $root/mnt/bin/integritysetup
 # Modules are the guest's, and so are the programs that load them.
 mount --bind / $root/mnt/guest
 for program in modprobe rmmod lsmod; do

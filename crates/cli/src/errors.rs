@@ -730,7 +730,7 @@ impl From<DmError> for Failure {
             DmError::NameTaken { .. } => {
                 Self::new(Code::Busy, error).hint("choose another NAME; `atrest status` shows what is open")
             }
-            DmError::NotOpen { .. } | DmError::NotCrypt { .. } => {
+            DmError::NotOpen { .. } | DmError::NotCrypt { .. } | DmError::OtherKind { .. } => {
                 Self::new(Code::Device, error).hint("`atrest status` shows what is open")
             }
             DmError::Suspended { name } => {

@@ -163,19 +163,25 @@ fn key_and_device(line: &[u8]) -> Option<(&[u8], u64)> {
     Some((key, rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?)))
 }
 
-/// Bytes of a mapping's device behind the place where the ciphertext begins. A loop device is told first to look how long its file is.
+/// Bytes of a mapping's device behind the place where the ciphertext begins.
 fn room(mapping: &Mapping) -> Result<u64, DmError> {
-    let failed = |error| DmError::Device { path: mapping.device.clone(), error };
-    if mapping.file.is_some() {
-        let device = std::fs::OpenOptions::new().read(true).open(&mapping.device).map_err(failed)?;
+    let size = device_size(&mapping.device, mapping.file.is_some())?;
+    // intended: a device that ends before its data begins has no room.
+    Ok(size.saturating_sub(mapping.offset * 512))
+}
+
+/// Bytes of a device. A loop device is told first to look how long its file is.
+pub fn device_size(device: &Path, is_loop: bool) -> Result<u64, DmError> {
+    let failed = |error| DmError::Device { path: device.into(), error };
+    if is_loop {
+        let device = std::fs::OpenOptions::new().read(true).open(device).map_err(failed)?;
         sys::ioctl_none(std::os::fd::AsFd::as_fd(&device), sys::LOOP_SET_CAPACITY).map_err(failed)?;
     }
-    let name = mapping.device.file_name().ok_or(DmError::Answer)?;
+    let name = device.file_name().ok_or(DmError::Answer)?;
     let path = Path::new("/sys/class/block").join(name).join("size");
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let sectors: u64 = text.trim().parse().map_err(|_| DmError::Answer)?;
-    // intended: a device that ends before its data begins has no room.
-    Ok(sectors.saturating_sub(mapping.offset) * 512)
+    sectors.checked_mul(512).ok_or(DmError::Answer)
 }
 
 /// Puts a table of one line in place of the one that a mapping has.
@@ -184,6 +190,11 @@ fn replace(control: &Control, mapping: &Mapping, size: u64, line: &[u8]) -> Resu
     let mut table = Message::new(name);
     table.read_only(mapping.read_only);
     table.target(0, size, "crypt", line);
+    exchange(control, name, table)
+}
+
+/// Puts a table in place of the one that a mapping has.
+pub fn exchange(control: &Control, name: &str, table: Message) -> Result<(), DmError> {
     control.load(table)?;
     control.suspend(name)?;
     go_on(control, name).inspect_err(|_| {

@@ -97,6 +97,11 @@ impl Control {
         self.ask(TABLE, name, flag::STATUS_TABLE)
     }
 
+    /// What a mapping's targets say of themselves.
+    pub fn state(&self, name: &str) -> Result<Message, DmError> {
+        self.ask(TABLE, name, 0)
+    }
+
     /// The names of all mappings.
     pub fn names(&self) -> Result<Vec<String>, DmError> {
         self.ask(LIST, "", 0)?.names().ok_or(DmError::Answer)

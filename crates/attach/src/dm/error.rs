@@ -28,6 +28,13 @@ pub enum DmError {
         /// Its name.
         name: String,
     },
+    /// The mapping is of another kind than the one that was asked for.
+    OtherKind {
+        /// Its name.
+        name: String,
+        /// The target that was asked for.
+        kind: &'static str,
+    },
     /// The mapping is in use: mounted, or part of another one.
     Busy {
         /// Its name.
@@ -135,6 +142,7 @@ impl fmt::Display for DmError {
             ),
             Self::NameTaken { name } => write!(f, "/dev/mapper/{name} exists already"),
             Self::NotOpen { name } => write!(f, "there is no /dev/mapper/{name}"),
+            Self::OtherKind { name, kind } => write!(f, "{name} is no mapping of dm-{kind}"),
             Self::NotCrypt { name } => write!(f, "/dev/mapper/{name} is not an encrypted volume"),
             Self::Busy { name } => write!(f, "/dev/mapper/{name} is in use"),
             Self::NoKey => f.write_str("the volume was unlocked without keeping its key for the kernel"),

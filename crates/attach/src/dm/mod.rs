@@ -12,15 +12,18 @@ mod change;
 mod control;
 mod error;
 mod integrity;
+pub mod integrity_table;
 mod keyring;
 mod loop_device;
 mod message;
 mod node;
+pub mod stacked;
 mod status;
 #[allow(unsafe_code)]
 mod sys;
 mod table;
 mod udev;
+pub mod verity_table;
 
 use std::path::PathBuf;
 
@@ -198,6 +201,15 @@ fn remove(control: &Control, name: &str) -> Result<(), DmError> {
     let told_udev = control.remove_patiently(name, cookie.event())?;
     cookie.wait(told_udev)?;
     node::disappear(name)
+}
+
+/// Whether the kernel has device-mapper. The node in `/dev` alone does not say so. Whoever may not use it is told that when it is used.
+pub fn is_there() -> bool {
+    match Control::open() {
+        Ok(_) => true,
+        Err(DmError::Control(error)) => error.kind() == std::io::ErrorKind::PermissionDenied,
+        Err(_) => false,
+    }
 }
 
 /// Checks that a mapping can get this name.

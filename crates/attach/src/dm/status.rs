@@ -220,7 +220,7 @@ impl<'a> Line<'a> {
 }
 
 /// The path of a device by its numbers, and the file that it shows if it is a loop device.
-fn device(numbers: &str) -> (PathBuf, Option<PathBuf>) {
+pub fn device(numbers: &str) -> (PathBuf, Option<PathBuf>) {
     let sys = Path::new("/sys/dev/block").join(numbers);
     let path = match sys.canonicalize().ok().and_then(|path| path.file_name().map(PathBuf::from)) {
         Some(name) => Path::new("/dev").join(name),

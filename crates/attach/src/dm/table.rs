@@ -101,7 +101,7 @@ fn options(target: &CryptTarget, flags: CryptFlags) -> String {
 }
 
 /// Hexadecimal digits, made without looking anything up by the key.
-fn hex(key: &[u8]) -> SecretBytes {
+pub fn hex(key: &[u8]) -> SecretBytes {
     let mut digits = SecretBytes::zeroed(2 * key.len());
     for (pair, byte) in digits.chunks_exact_mut(2).zip(key) {
         pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);

@@ -51,6 +51,9 @@ pub struct FormatArgs {
     /// Write no zeros over the data of an authenticated volume. What was never written can't be read then.
     #[arg(long, requires = "integrity")]
     pub integrity_no_wipe: bool,
+    /// Lay tags out for kernels before 5.11, which takes more room.
+    #[arg(long, requires = "integrity")]
+    pub integrity_legacy_padding: bool,
     /// Key size of an HMAC in bits [default: as long as its tag].
     #[arg(long, value_name = "BITS", value_parser = parse_key_bits, requires = "integrity")]
     pub integrity_key_size: Option<u32>,

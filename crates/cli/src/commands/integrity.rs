@@ -23,8 +23,9 @@ pub(super) fn lay_out(
     let failed = |error| Failure::from(error).at(&args.path);
     // cannot fail: tags of hashes and nonces have at most 64 and 32 bytes.
     let tag_len = u16::try_from(tags.spec().tag_len()).unwrap_or(u16::MAX);
-    integrity::lay_out(std::sync::Arc::clone(&media), segment.offset, (segment.data_unit, tag_len))
-        .map_err(failed)?;
+    let place = (segment.data_unit, tag_len);
+    let legacy = args.integrity_legacy_padding;
+    integrity::lay_out(std::sync::Arc::clone(&media), segment.offset, place, legacy).map_err(failed)?;
     if args.integrity_no_wipe {
         return Ok(());
     }

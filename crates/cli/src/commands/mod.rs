@@ -32,7 +32,7 @@ mod policies;
 mod preflight;
 mod protectors;
 mod reencrypt;
-mod scrub;
+pub mod scrub;
 pub mod serve;
 mod suspend;
 pub mod target;

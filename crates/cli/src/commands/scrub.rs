@@ -1,6 +1,7 @@
 //! `atrest scrub`.
 
 use atrest_device::{BlockDevice, Cause, DeviceError};
+use atrest_engine::Disk;
 use serde_json::{Value, json};
 
 use super::unlock::{Use, unlock};
@@ -15,15 +16,19 @@ const NAMED: usize = 10_000;
 pub fn scrub(args: &ScrubArgs, output: &Output) -> Result<u8, Failure> {
     let wanted = Use { threads: args.threads, ..Use::default() };
     let disk = unlock(&args.path, &args.unlock, wanted, output)?.disk;
+    scrub_disk(&disk, output)
+}
+
+/// Reads all of an open volume, and lists what fails.
+pub fn scrub_disk(disk: &Disk, output: &Output) -> Result<u8, Failure> {
     let (unit, size) = (disk.data_unit(), disk.size());
     let bar = progress::bytes_bar(size, output);
     let mut named = Vec::new();
-    let count =
-        atrest_engine::scrub(&disk, unit, &mut |done| bar.set_position(done), &mut |number, error| {
-            if named.len() < NAMED {
-                named.push((number, error));
-            }
-        });
+    let count = atrest_engine::scrub(disk, unit, &mut |done| bar.set_position(done), &mut |number, error| {
+        if named.len() < NAMED {
+            named.push((number, error));
+        }
+    });
     bar.finish_and_clear();
     let units: Vec<Value> = named.iter().map(|(number, error)| row(*number, unit, error)).collect();
     let data = json!({ "bytes": size, "data_unit": unit, "failed": count, "units": units });

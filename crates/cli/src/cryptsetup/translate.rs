@@ -427,7 +427,7 @@ fn face(line: &mut Line<'_>, name: &OsStr) -> Result<(), Failure> {
     let asked = match &asked {
         // Only the kernel has mappings that could be refreshed.
         _ if line.request.has("refresh") || line.request.action == Action::Refresh => "dm",
-        None if Path::new("/dev/mapper/control").exists() => "dm",
+        None if atrest_attach::dm::is_there() => "dm",
         None => "nbd",
         Some(face) => face.to_str().unwrap_or(""),
     };
@@ -533,6 +533,7 @@ fn format(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         "header",
         "integrity",
         "integrity-no-wipe",
+        "integrity-legacy-padding",
     ]);
     align(line)?;
     line.volume_key();

@@ -6,7 +6,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::args::size::parse_size;
 
-/// dm-integrity devices without the kernel: format, open, close, status and dump.
+/// dm-integrity devices, with the kernel or without: format, open, close, status, dump, resize, and scrub.
 #[derive(Debug, Parser)]
 #[command(
     name = "integritysetup",
@@ -19,7 +19,7 @@ pub struct Args {
     /// What to do.
     #[arg(value_enum, required_unless_present = "version")]
     pub action: Option<Action>,
-    /// format DEVICE, open DEVICE NAME, close NAME, status NAME, dump DEVICE
+    /// format DEVICE, open DEVICE NAME, close NAME, status NAME, dump DEVICE, resize NAME, scrub DEVICE
     #[arg(value_name = "OPERAND")]
     pub operands: Vec<PathBuf>,
     /// Print the version.
@@ -55,6 +55,24 @@ pub struct Args {
     /// Write without the journal: a crash can leave data whose tags are wrong.
     #[arg(long, short = 'D')]
     pub integrity_no_journal: bool,
+    /// Write without the journal, in regions that a bitmap marks: after a crash their tags are computed again.
+    #[arg(long, short = 'B')]
+    pub integrity_bitmap_mode: bool,
+    /// Sectors of data for which a bit of the bitmap stands. By default 32768.
+    #[arg(long, value_name = "SECTORS")]
+    pub bitmap_sectors_per_bit: Option<u32>,
+    /// Milliseconds after which marks are cleared. By default 10000.
+    #[arg(long, value_name = "MS")]
+    pub bitmap_flush_time: Option<u32>,
+    /// Compute all tags from the data as it is, unless that has been done before.
+    #[arg(long)]
+    pub integrity_recalculate: bool,
+    /// Compute all tags from the data as it is.
+    #[arg(long)]
+    pub integrity_recalculate_reset: bool,
+    /// Compute tags with a key also where an attacker could have asked for it.
+    #[arg(long)]
+    pub integrity_legacy_recalculate: bool,
     /// Device for the data, if it is not behind the tags.
     #[arg(long, value_name = "DEVICE")]
     pub data_device: Option<PathBuf>,
@@ -82,53 +100,61 @@ pub struct Args {
     /// Only read.
     #[arg(long, short)]
     pub readonly: bool,
-    /// Serve as a file in this directory, by FUSE, and not by NBD.
-    #[arg(long, value_name = "DIRECTORY")]
+    /// Cipher of the journal: cbc-aes or ctr-aes.
+    #[arg(long, value_name = "CIPHER")]
+    pub journal_crypt: Option<String>,
+    /// File with the key of the journal's cipher.
+    #[arg(long, value_name = "FILE")]
+    pub journal_crypt_key_file: Option<PathBuf>,
+    /// Bytes of the key of the journal's cipher.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub journal_crypt_key_size: Option<u64>,
+    /// How the data is shown: dm, nbd or fuse:DIR. By default a mapping where the kernel can make one, and else NBD.
+    #[arg(long, value_name = "FACE")]
+    pub face: Option<String>,
+    /// As --face fuse:DIRECTORY.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "face")]
     pub fuse: Option<PathBuf>,
-    /// How the kernel buffers. Has no effect.
-    #[arg(long, value_name = "SECTORS", hide = true)]
-    pub buffer_sectors: Option<u64>,
-    /// When the kernel writes back. Has no effect.
-    #[arg(long, value_name = "PERCENT", hide = true)]
-    pub journal_watermark: Option<u64>,
-    /// When the kernel commits. Has no effect.
-    #[arg(long, value_name = "MS", hide = true)]
-    pub journal_commit_time: Option<u64>,
+    /// resize: bytes that are shown; 0 for all.
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub device_size: Option<u64>,
+    /// resize: sectors of 512 bytes that are shown.
+    #[arg(long, value_name = "SECTORS")]
+    pub size: Option<u64>,
+    /// resize: write zeros to what is new, and do not compute its tags.
+    #[arg(long)]
+    pub wipe: bool,
     #[command(flatten)]
-    pub refused: Refused,
+    pub kernel: Kernel,
+    /// Tags in the metadata of a drive's sectors. Refused.
+    #[arg(long, hide = true)]
+    pub integrity_inline: bool,
 }
 
-/// Options of integritysetup that this program has not.
+/// Options of mappings alone.
 #[derive(clap::Args, Debug)]
-pub struct Refused {
-    #[arg(long, hide = true)]
-    allow_discards: bool,
-    #[arg(long, short = 'B', hide = true)]
-    integrity_bitmap_mode: bool,
-    #[arg(long, hide = true)]
-    bitmap_flush_time: Option<u64>,
-    #[arg(long, hide = true)]
-    bitmap_sectors_per_bit: Option<u64>,
-    #[arg(long, hide = true)]
-    integrity_recalculate: bool,
-    #[arg(long, hide = true)]
-    integrity_recalculate_reset: bool,
-    #[arg(long, hide = true)]
-    integrity_legacy_recalculate: bool,
-    #[arg(long, short = 'R', hide = true)]
-    integrity_recovery_mode: bool,
-    #[arg(long, hide = true)]
-    integrity_inline: bool,
-    #[arg(long, hide = true)]
-    journal_crypt: Option<String>,
-    #[arg(long, hide = true)]
-    journal_crypt_key_file: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    journal_crypt_key_size: Option<u64>,
-    #[arg(long, hide = true)]
-    deferred: bool,
-    #[arg(long, hide = true)]
-    cancel_deferred: bool,
+pub struct Kernel {
+    /// Sectors that the kernel buffers.
+    #[arg(long, value_name = "SECTORS")]
+    pub buffer_sectors: Option<u32>,
+    /// Percent of the journal that is filled before the kernel writes it back.
+    #[arg(long, value_name = "PERCENT")]
+    pub journal_watermark: Option<u32>,
+    /// Milliseconds until the kernel commits.
+    #[arg(long, value_name = "MS")]
+    pub journal_commit_time: Option<u32>,
+    /// A mapping that passes discards on.
+    #[arg(long)]
+    pub allow_discards: bool,
+    /// A mapping without journal and without a check.
+    #[arg(long, short = 'R')]
+    pub integrity_recovery_mode: bool,
+    /// close: a mapping goes as soon as nobody uses it.
+    #[arg(long)]
+    pub deferred: bool,
+    /// close: a mapping stays that would have gone.
+    #[arg(long)]
+    pub cancel_deferred: bool,
 }
 
 /// What integritysetup does.
@@ -141,46 +167,20 @@ pub enum Action {
     Close,
     Status,
     Dump,
-    #[value(hide = true)]
+    /// One of ours.
+    Scrub,
     Resize,
 }
 
-impl Refused {
-    /// The first option that is there and can't be had, and why.
+impl Kernel {
+    /// The first option that is there and can't be had of a process of ours, and why.
     pub fn first(&self) -> Option<(&'static str, &'static str)> {
-        const KERNEL: &str = "only the kernel does that";
         [
             (self.allow_discards, "--allow-discards", "what is discarded would have no tags"),
-            (
-                self.integrity_bitmap_mode,
-                "--integrity-bitmap-mode",
-                "there are the journal and --integrity-no-journal",
-            ),
-            (self.bitmap_flush_time.is_some(), "--bitmap-flush-time", "there is no bitmap"),
-            (self.bitmap_sectors_per_bit.is_some(), "--bitmap-sectors-per-bit", "there is no bitmap"),
-            (self.integrity_recalculate, "--integrity-recalculate", KERNEL),
-            (self.integrity_recalculate_reset, "--integrity-recalculate-reset", KERNEL),
-            (self.integrity_legacy_recalculate, "--integrity-legacy-recalculate", KERNEL),
             (
                 self.integrity_recovery_mode,
                 "--integrity-recovery-mode",
                 "data is not handed out without a check",
-            ),
-            (
-                self.integrity_inline,
-                "--integrity-inline",
-                "it needs a drive with room for tags in its sectors",
-            ),
-            (self.journal_crypt.is_some(), "--journal-crypt", "an encrypted journal is not read"),
-            (
-                self.journal_crypt_key_file.is_some(),
-                "--journal-crypt-key-file",
-                "an encrypted journal is not read",
-            ),
-            (
-                self.journal_crypt_key_size.is_some(),
-                "--journal-crypt-key-size",
-                "an encrypted journal is not read",
             ),
             (self.deferred, "--deferred", "close waits until everything is written"),
             (self.cancel_deferred, "--cancel-deferred", "close waits until everything is written"),

@@ -2,23 +2,28 @@
 //! dm-integrity without encryption. docs/INTEGRITY.md says which there are.
 
 mod args;
+mod mapped;
+mod status;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use atrest_device::BlockDevice;
 use atrest_engine::integrity::{
-    self, Integrity, IntegrityError, Mode, NewIntegrity, OpenOptions, Superblock,
+    self, Integrity, IntegrityError, Mode, NewIntegrity, OpenOptions, Recalculate, Superblock,
 };
 use atrest_engine::{Access, Disk, DiskOptions};
 use atrest_kdf::WorkLimit;
 use atrest_open::Device;
-use atrest_volume::integrity::{Checksum, Hash, HashSpec};
+use atrest_secret::SecretBytes;
+use atrest_volume::integrity::{Checksum, Hash, HashSpec, JournalCipherSpec};
 use clap::Parser;
 
 use crate::args::{Cli, Command, GlobalArgs};
+use crate::commands::scrub::scrub_disk as scrub;
 use crate::commands::serve;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -57,8 +62,11 @@ fn perform(args: &Args) -> Result<u8, Failure> {
         println!("integritysetup {} (atrest)", env!("CARGO_PKG_VERSION"));
         return Ok(0);
     }
-    if let Some((option, why)) = args.refused.first() {
-        return Err(Failure::parameters(format!("{option} is not supported: {why}")));
+    if args.integrity_inline {
+        return Err(not_supported(
+            "--integrity-inline",
+            "it needs a drive with room for tags in its sectors",
+        ));
     }
     let quiet = args.q || args.batch_mode;
     let output = Output::new(&GlobalArgs {
@@ -70,15 +78,65 @@ fn perform(args: &Args) -> Result<u8, Failure> {
     let Some(action) = args.action else { return Err(Failure::parameters("the action is missing")) };
     let operands: Vec<&Path> = args.operands.iter().map(PathBuf::as_path).collect();
     match (action, operands.as_slice()) {
-        (Action::Format, [device]) => format(device, args, &output).map(|()| 0),
-        (Action::Open, [device, name]) => open(device, name, args, &output),
-        (Action::Close, [name]) => atrest(&["close".as_ref(), name.as_os_str()], &output),
-        (Action::Status, [name]) => atrest(&["status".as_ref(), name.as_os_str()], &output),
-        (Action::Dump, [device]) => dump(device).map(|()| 0),
-        (Action::Resize, _) => Err(Failure::parameters("resize is not supported: only the kernel does that")),
+        (Action::Format, [device, ..]) => format(device, args, &output).map(|()| 0),
+        (Action::Open, [device, name, ..]) => match face(args)? {
+            Face::Mapping => mapped::open(device, name, args, &output),
+            Face::Process(words) => open(device, name, &words, args, &output),
+        },
+        (Action::Close, [name, ..]) => close(name, args, &output),
+        (Action::Status, [name, ..]) => status::status(name, &output),
+        (Action::Dump, [device, ..]) => dump(device).map(|()| 0),
+        (Action::Scrub, [device, ..]) => scrub(&unchecked(device, args, true, &output)?, &output),
+        (Action::Resize, [name, ..]) => mapped::resize(name, args, &output).map(|()| 0),
         (Action::Open, _) => Err(Failure::parameters("open needs a device and a name")),
-        (Action::Format | Action::Dump, _) => Err(Failure::parameters("it needs a device")),
-        (Action::Close | Action::Status, _) => Err(Failure::parameters("it needs a name")),
+        (Action::Format | Action::Dump | Action::Scrub, _) => Err(Failure::parameters("it needs a device")),
+        (Action::Close | Action::Status | Action::Resize, _) => Err(Failure::parameters("it needs a name")),
+    }
+}
+
+fn not_supported(option: &str, why: &str) -> Failure {
+    Failure::parameters(format!("{option} is not supported: {why}"))
+}
+
+/// How the data is shown.
+enum Face {
+    Mapping,
+    /// The words that `atrest open` has for it.
+    Process(Vec<OsString>),
+}
+
+/// --face, or $ATREST_FACE, or a mapping where the kernel can make one, and else NBD.
+fn face(args: &Args) -> Result<Face, Failure> {
+    let fuse = |directory: &OsStr| Face::Process(vec!["--fuse".into(), directory.into()]);
+    let asked = match &args.fuse {
+        Some(directory) => return Ok(fuse(directory.as_os_str())),
+        None => args.face.clone().or_else(|| std::env::var("ATREST_FACE").ok()),
+    };
+    match asked.as_deref() {
+        Some("dm") => Ok(Face::Mapping),
+        None if atrest_attach::dm::is_there() => Ok(Face::Mapping),
+        None | Some("nbd") => Ok(Face::Process(vec!["--nbd".into()])),
+        Some(face) => match face.strip_prefix("fuse:").filter(|directory| !directory.is_empty()) {
+            Some(directory) => Ok(fuse(directory.as_ref())),
+            None => Err(Failure::parameters(format!("--face {face}: there is no such way to show data"))
+                .hint("dm maps it in the kernel, nbd serves it on a socket, fuse:DIR as a file in DIR")),
+        },
+    }
+}
+
+fn close(name: &Path, args: &Args, output: &Output) -> Result<u8, Failure> {
+    if mapped::close(name, args)? {
+        return Ok(0);
+    }
+    served_alone(args)?;
+    atrest(&["close".as_ref(), name.as_os_str()], output)
+}
+
+/// Refuses what only a mapping can do.
+fn served_alone(args: &Args) -> Result<(), Failure> {
+    match args.kernel.first() {
+        Some((option, why)) => Err(not_supported(option, why)),
+        None => Ok(()),
     }
 }
 
@@ -118,12 +176,26 @@ fn journal_hash(args: &Args, output: &Output) -> Result<Option<Hash>, Failure> {
 
 fn hash(name: &str, file: Option<&Path>, size: Option<u64>, output: &Output) -> Result<Hash, Failure> {
     let spec: HashSpec = name.parse().map_err(Failure::parameters)?;
-    let key = match (file, size) {
-        (None, None) => None,
-        (Some(file), Some(size)) => Some(secrets::read_hash_key(file, size, output)?),
-        _ => return Err(Failure::parameters("a key needs both its file and its size in bytes")),
-    };
-    Hash::new(spec, key.as_deref()).map_err(Failure::parameters)
+    Hash::new(spec, key(file, size, output)?.as_deref()).map_err(Failure::parameters)
+}
+
+fn key(file: Option<&Path>, size: Option<u64>, output: &Output) -> Result<Option<SecretBytes>, Failure> {
+    match (file, size) {
+        (None, None) => Ok(None),
+        (Some(file), Some(size)) => Ok(Some(secrets::read_hash_key(file, size, output)?)),
+        _ => Err(Failure::parameters("a key needs both its file and its size in bytes")),
+    }
+}
+
+/// The cipher of the journal and its key, where it has one.
+fn journal_cipher(args: &Args, output: &Output) -> Result<Option<(JournalCipherSpec, SecretBytes)>, Failure> {
+    let key = key(args.journal_crypt_key_file.as_deref(), args.journal_crypt_key_size, output)?;
+    match (&args.journal_crypt, key) {
+        (None, None) => Ok(None),
+        (Some(name), Some(key)) => Ok(Some((name.parse().map_err(Failure::parameters)?, key))),
+        (Some(_), None) => Err(Failure::parameters("--journal-crypt needs --journal-crypt-key-file")),
+        (None, Some(_)) => Err(Failure::parameters("--journal-crypt-key-file needs --journal-crypt")),
+    }
 }
 
 fn device(path: &Path, access: Access) -> Result<Arc<dyn BlockDevice>, Failure> {
@@ -138,7 +210,19 @@ fn data_device(args: &Args, access: Access) -> Result<Option<Arc<dyn BlockDevice
 }
 
 fn failed(path: &Path) -> impl Fn(IntegrityError) -> Failure {
-    move |error| Failure::from(atrest_engine::DiskError::from(error)).at(path)
+    move |error| {
+        let failure = Failure::from(atrest_engine::DiskError::from(error)).at(path);
+        match error {
+            IntegrityError::DirtyBitmap => failure.hint(
+                "-B opens it as it was written, and computes the tags where it was written last",
+            ),
+            IntegrityError::Recalculating { .. } => failure.hint(
+                "with a key, tags are computed only where the journal has a keyed hash, which protects the superblock; \
+                 --integrity-legacy-recalculate computes them all the same",
+            ),
+            _ => failure,
+        }
+    }
 }
 
 /// What makes and checks the tags of a device.
@@ -170,6 +254,7 @@ fn format(path: &Path, args: &Args, output: &Output) -> Result<(), Failure> {
     new.data.clone_from(&data);
     let keyed = journal_hash.is_some();
     new.journal_hash = journal_hash;
+    new.journal_cipher = journal_cipher(args, output)?;
     output.confirm(&format!("This will overwrite data on {} irrevocably.", path.display()))?;
     if usize::from(new.tag_len) != digest_len {
         output.warn(format!(
@@ -191,6 +276,7 @@ fn format(path: &Path, args: &Args, output: &Output) -> Result<(), Failure> {
     let mut options = OpenOptions::default();
     options.data = data;
     options.journal_hash = if keyed { self::journal_hash(args, output)? } else { None };
+    options.journal_cipher = journal_cipher(args, output)?;
     let bar = progress::bytes_bar(superblock.provided, output);
     let tagged = Box::new(checksum(hash, &superblock)?);
     Integrity::wipe(media, 0, tagged, options, &mut |done, _| bar.set_position(done))
@@ -199,17 +285,16 @@ fn format(path: &Path, args: &Args, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(path: &Path, name: &Path, args: &Args, output: &Output) -> Result<u8, Failure> {
+/// Serves the data by a process of ours.
+fn open(path: &Path, name: &Path, face: &[OsString], args: &Args, output: &Output) -> Result<u8, Failure> {
+    served_alone(args)?;
     let mut words: Vec<&OsStr> =
         vec!["open".as_ref(), path.as_os_str(), "--daemon".as_ref(), "--name".as_ref()];
     words.push(name.as_os_str());
     if args.readonly {
         words.push("--read-only".as_ref());
     }
-    match &args.fuse {
-        Some(directory) => words.extend(["--fuse".as_ref(), directory.as_os_str()]),
-        None => words.push("--nbd".as_ref()),
-    }
+    words.extend(face.iter().map(OsString::as_os_str));
     let Command::Open(face) = parsed(&words)?.command else {
         return Err(Failure::parameters("open is not understood"));
     };
@@ -219,32 +304,47 @@ fn open(path: &Path, name: &Path, args: &Args, output: &Output) -> Result<u8, Fa
     })
 }
 
-/// The data of a device.
+/// The data of a device, of which the first unit is right: another hash than the one it was made with fails everywhere.
 fn disk(path: &Path, args: &Args, output: &Output) -> Result<Disk, Failure> {
-    let access = if args.readonly { Access::ReadOnlyShared } else { Access::ReadWriteExclusive };
+    let disk = unchecked(path, args, args.readonly, output)?;
+    let mut first = vec![0; disk.data_unit()];
+    disk.read_at(0, &mut first).map_err(|error| {
+        Failure::new(Code::Device, error).at(path).hint(
+            "is it the hash and the key that the device was formatted with? The superblock does not say",
+        )
+    })?;
+    Ok(disk)
+}
+
+fn unchecked(path: &Path, args: &Args, read_only: bool, output: &Output) -> Result<Disk, Failure> {
+    let access = if read_only { Access::ReadOnlyShared } else { Access::ReadWriteExclusive };
     let media = device(path, access)?;
     let superblock = integrity::read_superblock(&*media, 0).map_err(failed(path))?;
     let hash = tag_hash(args, output)?;
     let mut options = OpenOptions::default();
-    options.mode = if args.integrity_no_journal { Mode::Direct } else { Mode::Journal };
+    options.mode = match (args.integrity_bitmap_mode, args.integrity_no_journal) {
+        (true, _) => Mode::Bitmap,
+        (_, true) => Mode::Direct,
+        _ => Mode::Journal,
+    };
+    options.sectors_per_bit = args.bitmap_sectors_per_bit;
+    options.flush_time = args.bitmap_flush_time.map(|time| Duration::from_millis(time.into()));
+    options.recalculate = match (args.integrity_recalculate, args.integrity_recalculate_reset) {
+        (_, true) => Recalculate::Again,
+        (true, _) => Recalculate::Start,
+        _ => Recalculate::Missing,
+    };
+    options.legacy_recalculate = args.integrity_legacy_recalculate;
     options.data = data_device(args, access)?;
     options.journal_hash = journal_hash(args, output)?;
-    // A keyed hash protects against whoever can write to the device, and could say so of all data.
-    options.unchecked = !hash.spec().is_keyed();
-    options.read_only = args.readonly;
+    options.journal_cipher = journal_cipher(args, output)?;
+    options.unkeyed = !hash.spec().is_keyed();
+    options.read_only = read_only;
     let tagged = Box::new(checksum(hash, &superblock)?);
     let opened = Integrity::open(media.clone(), 0, tagged, options).map_err(failed(path))?;
     let mut options = DiskOptions::default();
-    options.read_only = args.readonly;
-    let disk = Disk::of_integrity(media, opened, options)?;
-    let mut first = vec![0; disk.data_unit()];
-    if let Err(error) = disk.read_at(0, &mut first) {
-        // Another hash than the one it was made with fails everywhere.
-        return Err(Failure::new(Code::Device, error).at(path).hint(
-            "is it the hash and the key that the device was formatted with? The superblock does not say",
-        ));
-    }
-    Ok(disk)
+    options.read_only = read_only;
+    Ok(Disk::of_integrity(media, opened, options)?)
 }
 
 /// Prints the superblock in integritysetup's form.

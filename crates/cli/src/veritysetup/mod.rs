@@ -1,6 +1,7 @@
 //! The name of veritysetup: whoever starts this program as `veritysetup` or `atrest-veritysetup` gets its actions, options, exit codes
 //! and answers. docs/VERITY.md says which there are.
 
+mod mapped;
 mod option;
 mod words;
 
@@ -156,6 +157,11 @@ fn open(request: &Request, output: &Output) -> Result<u8, Failure> {
         .hint("check the signature with another program, and give the root hash that it signs"));
     }
     let asked = request.text("face").or_else(|| std::env::var("ATREST_FACE").ok());
+    let mapped = asked.as_deref() == Some("dm") || asked.is_none() && atrest_attach::dm::is_there();
+    if mapped {
+        let tree = tree_without_superblock(request);
+        return mapped::open(request, (&root(request, 3)?, &tree, &place(request)));
+    }
     let (nbd, fuse) = match asked.as_deref().map(|face| face.split_once(':').unwrap_or((face, ""))) {
         None | Some(("nbd", "")) => (Some(None), None),
         Some(("fuse", directory)) if !directory.is_empty() => (None, Some(directory.into())),
@@ -163,7 +169,7 @@ fn open(request: &Request, output: &Output) -> Result<u8, Failure> {
             return Err(Failure::parameters(format!(
                 "--face {face}: there is no such way to show data of dm-verity"
             ))
-            .hint("nbd serves it on a socket, fuse:DIR as a file in DIR"));
+            .hint("dm maps it in the kernel, nbd serves it on a socket, fuse:DIR as a file in DIR"));
         }
     };
     if let Some(name) = KERNEL.iter().find(|name| request.has(name)) {
@@ -192,6 +198,9 @@ fn open(request: &Request, output: &Output) -> Result<u8, Failure> {
 }
 
 fn close(request: &Request, output: &Output) -> Result<(), Failure> {
+    if mapped::close(request)? {
+        return Ok(());
+    }
     if let Some(name) = ["deferred", "cancel-deferred"].into_iter().find(|name| request.has(name)) {
         return Err(Failure::parameters(format!("--{name}: a process of ours closes at once"))
             .hint("leave it out: whoever reads meanwhile gets an error"));
@@ -201,5 +210,8 @@ fn close(request: &Request, output: &Output) -> Result<(), Failure> {
 }
 
 fn status(request: &Request, output: &Output) -> Result<u8, Failure> {
-    crate::cryptsetup::report::status(None, request.operand(0), output)
+    match mapped::find(request.operand(0))? {
+        Some(found) => mapped::status(request.operand(0), &found),
+        None => crate::cryptsetup::report::status(None, request.operand(0), output),
+    }
 }

@@ -18,6 +18,7 @@ mod header;
 mod header_elsewhere;
 mod hostile;
 mod hostile_headers;
+mod integrity_kills;
 mod integritysetup;
 mod kdf_cost;
 mod kdf_limit;

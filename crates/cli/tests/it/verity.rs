@@ -186,7 +186,7 @@ fn data_is_served_checked_and_closed() {
     let names = Names::new();
     let root = names.format(&[]);
     let name = names.0.session();
-    let opened = names.run(&["open", "data", &name, "tree", &root]).ok();
+    let opened = names.run(&["open", "--face=nbd", "data", &name, "tree", &root]).ok();
     let uri = opened.stdout.trim_end().strip_prefix("ready ").expect("where it is").to_owned();
     let copy = names.0.path("copy");
     Program::named("nbdcopy").arg(&uri).arg(&copy).ok();
@@ -198,7 +198,7 @@ fn data_is_served_checked_and_closed() {
     assert_eq!(names.run(&["status", &name]).reports(4).stdout, format!("/dev/mapper/{name} is inactive.\n"));
 
     names.change("data", 5000);
-    names.run(&["open", "data", &name, "tree", &root]).ok();
+    names.run(&["open", "--face=nbd", "data", &name, "tree", &root]).ok();
     let reads = ["read 0 4096", "read 8192 4096", "read 4096 4096"].map(|read| ["-c", read]);
     let told = Program::named("qemu-io").args(["-r", "-f", "raw"]).args(reads.concat()).arg(&uri).run();
     let (text, messages) = (told.text(), told.messages());
@@ -221,17 +221,17 @@ fn what_only_the_kernel_does_is_refused_by_its_name() {
         "--check-at-most-once",
         "--use-tasklets",
         "--root-hash-signature=x",
-        "--face=dm",
         "--face=fuse",
     ] {
         let name = option.split('=').next().expect("a name");
-        let ran = names.run(&["open", "data", "name", "tree", &root, option]);
+        let face = if name == "--face" { option } else { "--face=nbd" };
+        let ran = names.run(&["open", "data", "name", "tree", &root, option, face]);
         assert!(ran.code == 1 && ran.stderr.contains(name), "{}", ran.stderr);
     }
     for option in ["--deferred", "--cancel-deferred"] {
         names.run(&["close", "name", option]).fails(1, option);
     }
-    names.run(&["open", "data", "name", "tree", &root.replace('0', "1")]).fails(2, "level");
+    names.run(&["open", "--face=nbd", "data", "name", "tree", &root.replace('0', "1")]).fails(2, "level");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct Journal {
     pending: AtomicBool,
     /// Units of a batch at most.
     capacity: usize,
-    mac: Option<JournalMac>,
+    mac: Option<Arc<JournalMac>>,
 }
 
 /// The keyed hash of sections, and what it begins with.
@@ -63,7 +63,7 @@ pub struct Ring {
 }
 
 impl Journal {
-    pub fn new(layout: &Layout, ring: Ring, mac: Option<JournalMac>) -> Self {
+    pub fn new(layout: &Layout, ring: Ring, mac: Option<Arc<JournalMac>>) -> Self {
         let sections = u64::from(layout.sections());
         // Two batches fit, so that the second one waits for nothing.
         let most = (BATCH / layout.section_len()).clamp(1, (sections / 2).max(1));
@@ -223,7 +223,7 @@ impl Journal {
         let mut section = vec![0; places.layout.section_len() as usize];
         for _ in 0..needed {
             self.compose(&places.layout, ring, units.by_ref().take(entries), &mut section);
-            places.media.write_at(places.at + places.layout.section_at(ring.section), &section)?;
+            places.write_section(ring.section, &mut section)?;
             ring.advance(places.layout.sections());
         }
         places.flush()?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use atrest_cipher::Tagged;
 use atrest_device::BlockDevice;
 use atrest_format::integrity::{Flags, Layout, NewLayout, SUPERBLOCK_LEN, Superblock};
-use atrest_secret::{OsRandom, Random};
-use atrest_volume::integrity::Hash;
+use atrest_secret::{OsRandom, Random, SecretBytes};
+use atrest_volume::integrity::{Hash, JournalCipherSpec};
 
 use super::commit::JournalMac;
 use super::places::Places;
@@ -34,6 +34,8 @@ pub struct NewIntegrity {
     pub data: Option<Arc<dyn BlockDevice>>,
     /// The keyed hash of the journal.
     pub journal_hash: Option<Hash>,
+    /// The cipher of the journal and its key.
+    pub journal_cipher: Option<(JournalCipherSpec, SecretBytes)>,
     /// Pad runs of tags to 128 KiB, as kernels before 5.11 do.
     pub legacy_padding: bool,
     /// Hash without a salt, and sections of the journal without their number, as kernels before 5.14 do.
@@ -78,7 +80,8 @@ pub fn create(media: Arc<dyn BlockDevice>, at: u64, new: NewIntegrity) -> Result
     if !new.overwrite && area.iter().any(|byte| *byte != 0) {
         return Err(IntegrityError::NotEmpty);
     }
-    let places = Places { media, at, data: new.data, layout };
+    let cipher = new.journal_cipher.as_ref().map(|(spec, key)| (*spec, &key[..]));
+    let places = Places { media, at, data: new.data, layout, cipher: None }.with_cipher(cipher)?;
     let salt = superblock.flags.fixed_hmac.then_some(superblock.salt);
     let mac = new.journal_hash.map(|hash| JournalMac { hash, salt });
     clear(&places, mac.as_ref(), 0, 0)?;

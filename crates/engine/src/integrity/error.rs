@@ -4,6 +4,7 @@ use core::fmt;
 
 use atrest_device::DeviceError;
 use atrest_format::integrity::{JournalError, LayoutError, SuperblockError};
+use atrest_volume::integrity::JournalCipherError;
 
 /// A device with tags is not as it must be. Nothing was written.
 #[non_exhaustive]
@@ -17,6 +18,10 @@ pub enum IntegrityError {
     Layout(LayoutError),
     /// The journal can't be used.
     Journal(JournalError),
+    /// The journal has no such cipher.
+    Cipher(JournalCipherError),
+    /// A cipher was named for the journal, in whose place there is a bitmap or is to be one, which nothing encrypts.
+    BitmapCipher,
     /// The tags are not those of the volume.
     Tags {
         /// Bytes of tag that the superblock names.
@@ -45,6 +50,8 @@ pub enum IntegrityError {
     },
     /// It was not closed in bitmap mode: which tags are wrong is written down, but not what they should be.
     DirtyBitmap,
+    /// The data is so long, or the journal so short, that a bitmap does not fit there.
+    Bitmap,
     /// The superblock's place holds something else, which is not overwritten.
     NotEmpty,
     /// The random source failed.
@@ -70,7 +77,8 @@ macro_rules! from {
     };
 }
 
-from! { Device(DeviceError), Superblock(SuperblockError), Layout(LayoutError), Journal(JournalError), }
+from! { Device(DeviceError), Superblock(SuperblockError), Layout(LayoutError), Journal(JournalError),
+Cipher(JournalCipherError), }
 
 impl fmt::Display for IntegrityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,6 +87,8 @@ impl fmt::Display for IntegrityError {
             Self::Superblock(error) => error.fmt(f),
             Self::Layout(error) => error.fmt(f),
             Self::Journal(error) => error.fmt(f),
+            Self::Cipher(error) => error.fmt(f),
+            Self::BitmapCipher => f.write_str("in bitmap mode there is no journal that could be encrypted"),
             Self::Tags { stored, wanted } => {
                 write!(f, "dm-integrity's superblock has tags of {stored} bytes, and the volume of {wanted}")
             }
@@ -96,6 +106,7 @@ impl fmt::Display for IntegrityError {
             Self::DirtyBitmap => {
                 f.write_str("it was written in bitmap mode and not closed, so tags are wrong where it was written last")
             }
+            Self::Bitmap => f.write_str("a bitmap for as much data does not fit in the journal's place"),
             Self::NotEmpty => f.write_str("the first 4096 bytes are not zeros, so something else may be there"),
             Self::Random => f.write_str("the random source failed"),
         }

@@ -5,14 +5,18 @@
 //! * **Journal**: units and tags go to the journal first, and to their places once the journal is durable. After a crash the next
 //!   opening does it again, whoever that is: the kernel or this program.
 //! * **Direct**: units and tags go to their places. A crash between the two leaves units whose tags are wrong.
+//! * **Bitmap**: as direct, in regions that are marked before. The next opening computes the tags of marked regions.
 //!
 //! What is acknowledged and flushed survives a crash. A unit whose tag is wrong is an error for that unit ([`Cause::Tag`]), and never
 //! data.
 
 mod batch;
+mod begin;
+mod bitmap;
 mod commit;
 mod create;
 mod error;
+mod missing;
 mod open;
 mod places;
 mod replay;
@@ -20,7 +24,8 @@ mod replay;
 mod tests;
 mod volume;
 
-use std::sync::{Arc, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,11 +33,14 @@ use atrest_cipher::{DataUnitIndex, Tagged};
 use atrest_device::{Cause, DeviceError, Operation};
 use atrest_secret::{OsRandom, Random};
 
-pub use atrest_format::integrity::{Flags, NewLayout, Superblock};
-use commit::Journal;
+pub use atrest_format::integrity::{Flags, Layout, NewLayout, Superblock};
+use begin::Change;
+use bitmap::Marks;
+use commit::{Journal, JournalMac};
 pub use create::{NewIntegrity, create};
 pub use error::IntegrityError;
-pub use open::{Mode, OpenOptions, read_superblock};
+use missing::Missing;
+pub use open::{Mode, OpenOptions, Recalculate, read_superblock};
 use places::Places;
 pub use volume::{lay_out, wipe_volume};
 
@@ -44,24 +52,39 @@ const AT_ONCE: usize = 1 << 20;
 /// Data units with tags on media, open.
 pub struct Integrity {
     shared: Arc<Shared>,
-    committer: std::sync::Mutex<Option<JoinHandle<()>>>,
+    /// Commits, or clears marks.
+    keeper: Mutex<Option<JoinHandle<()>>>,
+    recalculating: Mutex<Option<JoinHandle<()>>>,
     superblock: Superblock,
 }
 
-/// What the thread that commits shares with everybody else.
+/// What the threads share with everybody else.
 struct Shared {
     places: Places,
     tagged: Box<dyn Tagged>,
     /// Reading a unit and its tag from their places shares, writing both excludes.
     home: Units,
-    /// `None` where nothing is journaled.
-    journal: Option<Journal>,
-    /// Units from here on have no tags yet.
-    unchecked_from: u64,
+    way: Way,
+    mac: Option<Arc<JournalMac>>,
+    missing: Missing,
+    /// As it is on the media.
+    superblock: Mutex<Superblock>,
     read_only: bool,
 }
 
+/// How units and tags get to their places.
+enum Way {
+    Journal(Journal),
+    Direct,
+    Bitmap(Marks),
+}
+
 impl Integrity {
+    fn new(shared: Arc<Shared>) -> Self {
+        let superblock = *shared.superblock();
+        Self { shared, keeper: Mutex::new(None), recalculating: Mutex::new(None), superblock }
+    }
+
     /// Bytes of data.
     pub fn size(&self) -> u64 {
         self.superblock.provided
@@ -90,12 +113,13 @@ impl Integrity {
         let shared = &*self.shared;
         let first = shared.check(Operation::Read, at, run.len())?;
         let mut tags = vec![0; shared.tags_len(run.len())];
-        {
+        let checked = {
             let _shared = shared.home.share(at, run.len());
             shared.places.read(first, run, &mut tags)?;
             shared.overlay(first, run, &mut tags);
-        }
-        shared.unseal(at, run, &tags)
+            shared.checked(first, run.len())
+        };
+        shared.unseal(at, run, &tags, &checked)
     }
 
     /// Reads like [`read`](Self::read) what needs no waiting. False if something does: `run` holds nothing of use then.
@@ -106,14 +130,15 @@ impl Integrity {
         let shared = &*self.shared;
         let first = shared.check(Operation::Read, at, run.len())?;
         let mut tags = vec![0; shared.tags_len(run.len())];
-        {
+        let checked = {
             let Some(_shared) = shared.home.try_share(at, run.len()) else { return Ok(false) };
             if !shared.places.read_if_cached(first, run, &mut tags)? {
                 return Ok(false);
             }
             shared.overlay(first, run, &mut tags);
-        }
-        shared.unseal(at, run, &tags).map(|()| true)
+            shared.checked(first, run.len())
+        };
+        shared.unseal(at, run, &tags, &checked).map(|()| true)
     }
 
     /// Writes whole data units from byte `at` on, no more than 1 MiB. Afterwards `run` holds nothing of use.
@@ -127,14 +152,19 @@ impl Integrity {
             return Err(DeviceError::new(Operation::Write, at, run.len() as u64, Cause::ReadOnly));
         }
         let tags = shared.seal(at, run)?;
-        match &shared.journal {
-            None => {
+        match &shared.way {
+            Way::Direct => {
                 let _alone = shared.home.exclude(at, run.len());
                 shared.places.write(first, run, &tags)
             }
-            Some(journal) => {
+            Way::Journal(journal) => {
                 journal.append(shared, first, run, &tags)?;
-                self.start_committer();
+                self.start_keeper();
+                Ok(())
+            }
+            Way::Bitmap(marks) => {
+                marks.write(shared, first, run, &tags)?;
+                self.start_keeper();
                 Ok(())
             }
         }
@@ -168,10 +198,18 @@ impl Integrity {
     /// # Errors
     /// The error of the media, also one that came while something earlier was committed.
     pub fn flush(&self) -> Result<(), DeviceError> {
-        match &self.shared.journal {
-            Some(journal) => journal.flush(&self.shared),
-            None => self.shared.places.flush(),
+        match &self.shared.way {
+            Way::Journal(journal) => journal.flush(&self.shared),
+            Way::Direct | Way::Bitmap(_) => self.shared.places.flush(),
         }
+    }
+
+    /// Waits until no tag is missing.
+    ///
+    /// # Errors
+    /// The error of the media that ended their computation.
+    pub fn wait_until_recalculated(&self) -> Result<(), DeviceError> {
+        self.shared.missing.wait()
     }
 
     /// Has the media read ahead.
@@ -180,33 +218,60 @@ impl Integrity {
         self.shared.places.prefetch(at / unit, len.div_ceil(unit));
     }
 
-    /// The thread is started with the first write, so that whoever opens can still go to the background.
-    fn start_committer(&self) {
-        let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
-        if committer.is_none() {
+    /// The thread is started with the first write.
+    fn start_keeper(&self) {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if keeper.is_none() {
             let shared = Arc::clone(&self.shared);
-            let work = move || {
-                if let Some(journal) = &shared.journal {
-                    journal.commit_in_time(&shared);
-                }
+            let work = move || match &shared.way {
+                Way::Journal(journal) => journal.commit_in_time(&shared),
+                Way::Bitmap(marks) => marks.settle_in_time(&shared),
+                Way::Direct => {}
             };
-            // Without the thread, what is written waits for a flush or for the journal to fill.
-            *committer = std::thread::Builder::new().name("integrity".into()).spawn(work).ok();
+            // Without the thread, what is written waits for a flush or for the journal to fill, and marks wait for the end.
+            *keeper = std::thread::Builder::new().name("integrity".into()).spawn(work).ok();
         }
+    }
+
+    fn start_recalculating(&self) {
+        if !self.shared.missing.any() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let work = move || shared.missing.recalculate(&shared);
+        // Without the thread tags stay missing until the next opening.
+        let thread = std::thread::Builder::new().name("recalculate".into()).spawn(work).ok();
+        *self.recalculating.lock().unwrap_or_else(PoisonError::into_inner) = thread;
     }
 }
 
 /// What was written is committed. An error here nobody hears: who wants to know flushes before.
 impl Drop for Integrity {
     fn drop(&mut self) {
-        let Some(journal) = &self.shared.journal else { return };
-        journal.stop();
-        let committer = self.committer.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(committer) = committer.take() {
-            // intended: a thread that panicked has nothing more to do.
-            let _ = committer.join();
+        let shared = &*self.shared;
+        shared.missing.stop();
+        ended(&mut self.recalculating);
+        match &shared.way {
+            Way::Journal(journal) => {
+                journal.stop();
+                ended(&mut self.keeper);
+                let _ = journal.flush(shared);
+            }
+            Way::Bitmap(marks) => {
+                marks.stop();
+                ended(&mut self.keeper);
+                // What could not be settled stays marked.
+                let _ = marks.settle(shared).and_then(|()| shared.leave_bitmap());
+            }
+            Way::Direct => {}
         }
-        let _ = journal.flush(&self.shared);
+    }
+}
+
+fn ended(thread: &mut Mutex<Option<JoinHandle<()>>>) {
+    if let Some(thread) = thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        // intended: a thread that panicked has nothing more to do.
+        let _ = thread.join();
     }
 }
 
@@ -235,28 +300,61 @@ impl Shared {
 
     /// Puts over what was read what is not in its place yet.
     fn overlay(&self, first: u64, run: &mut [u8], tags: &mut [u8]) {
-        if let Some(journal) = &self.journal {
+        if let Way::Journal(journal) = &self.way {
             journal.overlay(first, run, tags);
         }
     }
 
-    fn unseal(&self, at: u64, run: &mut [u8], tags: &[u8]) -> Result<(), DeviceError> {
+    /// Which units of a run that is being read have tags.
+    fn checked(&self, first: u64, len: usize) -> Vec<Range<u64>> {
+        self.missing.checked(first..first + (len / self.unit()) as u64)
+    }
+
+    fn superblock(&self) -> MutexGuard<'_, Superblock> {
+        self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the superblock say how far the computation of tags is.
+    fn save_progress(&self) -> Result<(), DeviceError> {
+        let mut superblock = self.superblock();
+        let mut change =
+            Change { places: &self.places, mac: self.mac.as_deref(), superblock: &mut superblock };
+        change.note(Some(self.missing.first()), self.places.layout.units());
+        change.write()
+    }
+
+    /// Ends with an empty journal in the bitmap's place.
+    fn leave_bitmap(&self) -> Result<(), DeviceError> {
+        let mut superblock = self.superblock();
+        let mut change =
+            Change { places: &self.places, mac: self.mac.as_deref(), superblock: &mut superblock };
+        change.to_journal(self.missing.any())
+    }
+
+    fn unseal(
+        &self,
+        at: u64,
+        run: &mut [u8],
+        tags: &[u8],
+        checked: &[Range<u64>],
+    ) -> Result<(), DeviceError> {
         let (unit, tag) = (self.unit(), self.places.layout.tag_len());
         let first = at / unit as u64;
         let len = run.len();
-        // intended: a run behind that place has no unit that is checked.
-        let checked = self.unchecked_from.saturating_sub(first).min((len / unit) as u64) as usize;
         let mut forged = None;
-        let opened = self.tagged.open(
-            DataUnitIndex(first),
-            &mut run[..checked * unit],
-            &tags[..checked * tag],
-            &mut |DataUnitIndex(number)| {
-                forged.get_or_insert(number);
-            },
-        );
-        if opened.is_err() {
-            return Err(DeviceError::new(Operation::Read, at, len as u64, Cause::Unsupported));
+        for units in checked {
+            let (start, end) = ((units.start - first) as usize, (units.end - first) as usize);
+            let opened = self.tagged.open(
+                DataUnitIndex(units.start),
+                &mut run[start * unit..end * unit],
+                &tags[start * tag..end * tag],
+                &mut |DataUnitIndex(number)| {
+                    forged.get_or_insert(number);
+                },
+            );
+            if opened.is_err() {
+                return Err(DeviceError::new(Operation::Read, at, len as u64, Cause::Unsupported));
+            }
         }
         match forged {
             None => Ok(()),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
-use atrest_format::integrity::{Layout, Span};
+use atrest_format::integrity::{CommitIds, Layout, Span};
+use atrest_volume::integrity::{JournalCipher, JournalCipherError, JournalCipherSpec};
 
 /// The device with the superblock, and the one with the data if that is another.
 pub struct Places {
@@ -12,6 +13,8 @@ pub struct Places {
     pub at: u64,
     pub data: Option<Arc<dyn BlockDevice>>,
     pub layout: Layout,
+    /// The cipher of the journal, where it has one.
+    pub cipher: Option<JournalCipher>,
 }
 
 /// A span, and its parts of the run and of the tags.
@@ -22,6 +25,43 @@ struct Piece {
 }
 
 impl Places {
+    /// Gives the journal its cipher.
+    pub fn with_cipher(
+        mut self,
+        cipher: Option<(JournalCipherSpec, &[u8])>,
+    ) -> Result<Self, JournalCipherError> {
+        let Some((spec, key)) = cipher else { return Ok(self) };
+        // cannot be more than 700 KiB.
+        let cipher = JournalCipher::new(spec, key, self.layout.section_len() as usize)?;
+        if let Some(mask) = cipher.mask(self.layout.sections()) {
+            self.layout = self.layout.with_commit_ids(CommitIds::default().masked(&mask));
+        }
+        self.cipher = Some(cipher);
+        Ok(self)
+    }
+
+    /// Reads a section of the journal.
+    pub fn read_section(&self, number: u32, section: &mut [u8]) -> Result<(), DeviceError> {
+        self.media.read_at(self.at + self.layout.section_at(number), section)?;
+        if let Some(cipher) = &self.cipher {
+            let done = cipher.decrypt(number, section);
+            debug_assert!(done, "a whole section");
+        }
+        Ok(())
+    }
+
+    /// Writes a section of the journal, which is encrypted in place where there is a cipher.
+    pub fn write_section(&self, number: u32, section: &mut [u8]) -> Result<(), DeviceError> {
+        let at = self.at + self.layout.section_at(number);
+        if let Some(cipher) = &self.cipher
+            && !cipher.encrypt(number, section)
+        {
+            // Never in the clear.
+            return Err(DeviceError::new(Operation::Write, at, section.len() as u64, Cause::Unsupported));
+        }
+        self.media.write_at(at, section)
+    }
+
     fn data(&self) -> (&dyn BlockDevice, u64) {
         match &self.data {
             Some(data) => (&**data, 0),
@@ -60,6 +100,16 @@ impl Places {
             let Piece { span, run: part, tags: of_tags } = piece?;
             let located = |error| self.located(error, first, part.clone());
             data.write_at(at + span.data, &run[part.clone()]).map_err(located)?;
+            self.media.write_at(self.at + span.tags, &tags[of_tags]).map_err(located)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the tags of a run alone, which has `len` bytes of data.
+    pub fn write_tags(&self, first: u64, len: usize, tags: &[u8]) -> Result<(), DeviceError> {
+        for piece in self.pieces(Operation::Write, first, len) {
+            let Piece { span, run: part, tags: of_tags } = piece?;
+            let located = |error| self.located(error, first, part.clone());
             self.media.write_at(self.at + span.tags, &tags[of_tags]).map_err(located)?;
         }
         Ok(())

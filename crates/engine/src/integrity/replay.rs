@@ -24,7 +24,7 @@ impl Found {
         let mut section = vec![0; layout.section_len() as usize];
         let (mut rounds, mut empty) = (Vec::new(), true);
         for number in 0..layout.sections() {
-            read(places, number, &mut section)?;
+            places.read_section(number, &mut section)?;
             match Sections(layout).rounds(number, &section) {
                 Some(Ok(found)) => rounds.push(found),
                 Some(Err(sector)) => return Err(JournalError::CommitId { section: number, sector }.into()),
@@ -98,7 +98,7 @@ impl Found {
         let mut section = vec![0; places.layout.section_len() as usize];
         let mut ring = Ring { section: self.replay.start, round: 0, held: 0 };
         for _ in 0..self.replay.count {
-            read(places, ring.section, &mut section)?;
+            places.read_section(ring.section, &mut section)?;
             take(ring.section, &section)?;
             ring.advance(places.layout.sections());
         }
@@ -118,17 +118,13 @@ pub fn clear(places: &Places, mac: Option<&JournalMac>, round: u8, start: u32) -
         if let Some(mac) = mac {
             mac.set(&places.layout, ring.section, &mut section);
         }
-        places.media.write_at(places.at + places.layout.section_at(ring.section), &section)?;
+        places.write_section(ring.section, &mut section)?;
         if at == 0 || at + 2 >= sections {
             places.flush()?;
         }
         ring.advance(sections);
     }
     Ok(())
-}
-
-fn read(places: &Places, number: u32, section: &mut [u8]) -> Result<(), DeviceError> {
-    places.media.read_at(places.at + places.layout.section_at(number), section)
 }
 
 /// The entries of a section that name a sector: their number, the sector, and the tag.

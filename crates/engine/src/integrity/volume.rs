@@ -9,6 +9,7 @@ use atrest_volume::{Protection, Volume};
 use super::{Integrity, IntegrityError, NewIntegrity, OpenOptions, create};
 
 /// Writes a superblock and an empty journal at byte `at` of the media, over what was there, as cryptsetup has the kernel do it.
+/// With `legacy_padding` runs of tags are as long as kernels before 5.11 make them.
 ///
 /// # Errors
 /// [`IntegrityError::Layout`] if there is no room: nothing was written but zeros in the superblock's place. The error of the media.
@@ -16,10 +17,15 @@ pub fn lay_out(
     media: Arc<dyn BlockDevice>,
     at: u64,
     (data_unit, tag_len): (u32, u16),
+    legacy_padding: bool,
 ) -> Result<Superblock, IntegrityError> {
     media.write_zeroes(at, SUPERBLOCK_LEN as u64)?;
     // The salt is for hashes that the kernel makes, of which there is none here.
-    create(media, at, NewIntegrity { data_unit, tag_len, legacy_hmac: true, ..NewIntegrity::default() })
+    create(
+        media,
+        at,
+        NewIntegrity { data_unit, tag_len, legacy_padding, legacy_hmac: true, ..NewIntegrity::default() },
+    )
 }
 
 /// Writes zeros with their tags over all data of a volume, so that all of it can be read, and tells how many bytes of how many are done.

@@ -37,16 +37,52 @@ pub enum Entry<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Sections<'a>(pub &'a Layout);
 
-/// Returns the commit id of a sector of a section in a round, 0 to 3.
-pub fn commit_id(section: u32, sector: u32, round: u8) -> [u8; 8] {
-    // The bases are 0x1111…, 0x2222…, 0x3333… and 0x4444….
-    let base = u64::from_le_bytes([(round & 3).wrapping_add(1); 8]).wrapping_mul(0x11);
-    (base ^ (u64::from(section) << 32 ^ u64::from(sector))).to_le_bytes()
+/// What commit ids are made of, one for each round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitIds([u64; 4]);
+
+impl Default for CommitIds {
+    /// 0x1111…, 0x2222…, 0x3333… and 0x4444….
+    fn default() -> Self {
+        Self([1, 2, 3, 4].map(|digit: u64| digit.wrapping_mul(0x1111_1111_1111_1111)))
+    }
 }
 
-/// Returns the round that a commit id belongs to.
-pub fn sequence_of(id: [u8; 8], section: u32, sector: u32) -> Option<u8> {
-    (0..4).find(|round| commit_id(section, sector, *round) == id)
+impl CommitIds {
+    /// Combines them with a key stream. Equal ones are counted up, as the kernel does.
+    #[must_use]
+    pub fn masked(self, mask: &[u8; 32]) -> Self {
+        let mut ids = self.0;
+        let mut done: [Option<u64>; 4] = [None; 4];
+        for ((id, mask), at) in ids.iter_mut().zip(mask.as_chunks().0).zip(0..) {
+            *id ^= u64::from_le_bytes(*mask);
+            // At most three others can be equal.
+            while done.contains(&Some(*id)) {
+                *id = id.wrapping_add(1);
+            }
+            if let Some(done) = done.get_mut(at) {
+                *done = Some(*id);
+            }
+        }
+        Self(ids)
+    }
+
+    /// Returns the commit id of a sector of a section in a round, 0 to 3.
+    pub fn id(&self, section: u32, sector: u32, round: u8) -> [u8; 8] {
+        let [first, second, third, fourth] = self.0;
+        let base = match round & 3 {
+            0 => first,
+            1 => second,
+            2 => third,
+            _ => fourth,
+        };
+        (base ^ (u64::from(section) << 32 ^ u64::from(sector))).to_le_bytes()
+    }
+
+    /// Returns the round that a commit id belongs to.
+    pub fn round_of(&self, id: [u8; 8], section: u32, sector: u32) -> Option<u8> {
+        (0..4).find(|round| self.id(section, sector, *round) == id)
+    }
 }
 
 impl<'a> Sections<'a> {
@@ -55,7 +91,7 @@ impl<'a> Sections<'a> {
         self.check(section.len())?;
         let mut rounds = 0;
         for (sector, at) in section.chunks_exact(SECTOR).zip(0..) {
-            match sequence_of(*sector.last_chunk()?, number, at) {
+            match self.0.commit_ids().round_of(*sector.last_chunk()?, number, at) {
                 Some(round) => rounds |= 1 << round,
                 None => return Some(Err(at)),
             }
@@ -83,7 +119,7 @@ impl<'a> Sections<'a> {
             self.put(at, (unit, data, tag), section)?;
         }
         for (sector, at) in section.chunks_exact_mut(SECTOR).zip(0..) {
-            *sector.last_chunk_mut()? = commit_id(number, at, round);
+            *sector.last_chunk_mut()? = self.0.commit_ids().id(number, at, round);
         }
         Some(())
     }
@@ -196,5 +232,27 @@ impl<'a> Sections<'a> {
         let entries = usize::try_from(ENTRY_SECTORS).ok()?.checked_mul(SECTOR)?;
         let start = usize::try_from(at).ok()?.checked_mul(unit)?.checked_add(entries)?;
         Some(start..start.checked_add(unit)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commit_ids_differ_whatever_they_are_masked_with() {
+        let ids = CommitIds::default();
+        assert_eq!(ids.id(0, 0, 0), [0x11; 8]);
+        assert_eq!(ids.id(1, 2, 3), [0x46, 0x44, 0x44, 0x44, 0x45, 0x44, 0x44, 0x44]);
+        let mut mask = [0; 32];
+        for (piece, round) in mask.as_chunks_mut::<8>().0.iter_mut().zip(0..4) {
+            *piece = ids.id(0, 0, round);
+        }
+        // All of them are 0, then, and the kernel counts up.
+        let masked = ids.masked(&mask);
+        let all: [u64; 4] = core::array::from_fn(|round| u64::from_le_bytes(masked.id(0, 0, round as u8)));
+        assert_eq!(all, [0, 1, 2, 3]);
+        assert_eq!(masked.round_of(masked.id(7, 9, 2), 7, 9), Some(2));
+        assert_eq!(masked.round_of([0x11; 8], 0, 0), None);
     }
 }

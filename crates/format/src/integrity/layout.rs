@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use super::{Flags, SUPERBLOCK_LEN, Superblock};
+use super::{CommitIds, Flags, SUPERBLOCK_LEN, Superblock};
 
 const SECTOR: u64 = 512;
 /// Sectors of a section of the journal that hold its entries; data is behind them.
@@ -32,6 +32,7 @@ pub struct Layout {
     /// Units of an area, and bytes of its run of tags. `None` if the data is on a device of its own.
     area: Option<(u64, u64)>,
     mac: bool,
+    ids: CommitIds,
 }
 
 /// Consecutive data units whose data lies in one piece, and whose tags do.
@@ -153,6 +154,7 @@ impl Layout {
             initial: 0,
             area: None,
             mac,
+            ids: CommitIds::default(),
         };
         let journal = layout.section_len().checked_mul(sections.into())?;
         layout.initial = journal.checked_add(SUPERBLOCK_LEN as u64)?;
@@ -231,16 +233,34 @@ impl Layout {
             }
         }
         let layout = Self::new(&superblock, new.size, new.data_size)?;
-        superblock.log2_units_per_bit = layout.log2_units_per_bit().ok_or(too_small)?;
+        superblock.log2_units_per_bit = layout.log2_units_per_bit(None).ok_or(too_small)?;
         Ok(superblock)
     }
 
-    /// For how many units a bit of a bitmap stands, which takes the place of the journal: 16 MiB of data, or more so that it fits.
-    fn log2_units_per_bit(&self) -> Option<u8> {
+    /// Returns the base-2 logarithm of the units for which a bit of a bitmap stands, which takes the place of the journal: of as many
+    /// sectors as are wanted, or 16 MiB of data, or more so that it fits. `None` if it never does.
+    pub fn log2_units_per_bit(&self, sectors_per_bit: Option<u32>) -> Option<u8> {
         let bits = self.section_len().checked_mul(self.sections.into())?.checked_mul(8)?.min(u32::MAX.into());
         let sectors = self.units.checked_mul(self.unit >> 9)?;
-        let log2 = (LOG2_SECTORS_PER_BIT..63).find(|log2| sectors.div_ceil(1 << log2) <= bits)?;
+        let wanted =
+            sectors_per_bit.map_or(LOG2_SECTORS_PER_BIT, |sectors| sectors.checked_ilog2().unwrap_or(0)); // intended: as the kernel takes 0
+        let wanted = wanted.max((self.unit >> 9).trailing_zeros());
+        let log2 = (wanted..63).find(|log2| sectors.div_ceil(1 << log2) <= bits)?;
         u8::try_from(log2.checked_sub((self.unit >> 9).trailing_zeros())?).ok()
+    }
+
+    /// Returns how many bytes of data there would be at most behind a superblock on devices of these sizes. `None` if there is no room
+    /// for any.
+    pub fn room(superblock: &Superblock, size: u64, data_size: Option<u64>) -> Option<u64> {
+        let mut most = Superblock { provided: 0, ..*superblock };
+        match data_size {
+            None => Self::largest(&mut most, size),
+            Some(data_size) => {
+                let unit = u64::from(superblock.data_unit);
+                most.provided = data_size.checked_div(unit)?.checked_mul(unit)?;
+            }
+        }
+        Self::new(&most, size, data_size).ok().map(|_| most.provided)
     }
 
     /// Provides as much as fits, in steps of eight sectors, as the kernel does.
@@ -324,6 +344,16 @@ impl Layout {
     pub fn section_at(&self, section: u32) -> u64 {
         // cannot overflow: the end of the journal was computed.
         self.section_len().saturating_mul(section.into()).saturating_add(SUPERBLOCK_LEN as u64)
+    }
+
+    /// Sets what commit ids are made of, which depends on the journal's cipher.
+    #[must_use]
+    pub fn with_commit_ids(self, ids: CommitIds) -> Self {
+        Self { ids, ..self }
+    }
+
+    pub(super) fn commit_ids(&self) -> CommitIds {
+        self.ids
     }
 
     /// Whether sections of the journal have a keyed hash.
@@ -461,6 +491,19 @@ mod tests {
         assert_eq!(missing, Err(LayoutError::Separate { stored: true }));
         let short = Layout::new(&superblock, MIB, Some(MIB));
         assert_eq!(short, Err(LayoutError::DataTooSmall { needs: 32 * MIB, has: MIB }));
+    }
+
+    #[test]
+    fn as_much_room_is_found_as_was_made_and_more_on_a_longer_device() {
+        for data_size in [None, Some(32 * MIB)] {
+            let request = NewLayout { data_size, size: 8 * MIB, ..new(4096, 32) };
+            let superblock = Layout::create(&request).expect("there is room");
+            assert_eq!(Layout::room(&superblock, 8 * MIB, data_size), Some(superblock.provided));
+            let longer = data_size.map(|size| size + MIB);
+            let more = Layout::room(&superblock, 9 * MIB, longer).expect("more");
+            assert!(more > superblock.provided + MIB / 2 && more <= superblock.provided + MIB);
+            assert_eq!(Layout::room(&superblock, 4096, data_size), None);
+        }
     }
 
     #[test]

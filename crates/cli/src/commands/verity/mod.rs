@@ -19,7 +19,9 @@ use serde_json::json;
 use super::serve;
 use super::target::open_device;
 use crate::args::open::{OpenArgs, UnlockArgs};
-use crate::args::verity::{RootArgs, VerityDumpArgs, VerityFormatArgs, VerityOpenArgs, VerityVerifyArgs};
+use crate::args::verity::{
+    RootArgs, TreeArgs, TreePlaceArgs, VerityDumpArgs, VerityFormatArgs, VerityOpenArgs, VerityVerifyArgs,
+};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, plain};
 use crate::progress;
@@ -219,6 +221,36 @@ fn root(args: &RootArgs, layout: &Layout) -> Result<Digest, Failure> {
             2 * needed
         ))
     })
+}
+
+/// What a mapping of the kernel is made of.
+pub struct Ready {
+    pub layout: Layout,
+    pub root: Digest,
+    /// The superblock's UUID, if there is a superblock.
+    pub uuid: Option<String>,
+}
+
+/// Reads what the tree depends on, and checks that everything has room on its device.
+pub fn ready(
+    data: &Path,
+    tree: &Path,
+    tree_args: &TreeArgs,
+    place: &TreePlaceArgs,
+    root_args: &RootArgs,
+) -> Result<Ready, Failure> {
+    parts::refuse_beside_superblock(tree_args, place)?;
+    let Opened { parts, layout } = parts::open(data, tree, tree_args, place)?;
+    let uuid = match place.no_superblock {
+        true => None,
+        false => {
+            let failed = at(data, tree, place.fec_device.as_deref());
+            let offset = layout.place().offset;
+            Some(parts::uuid_text(Layout::read(&*parts.tree, offset).map_err(failed)?.0.uuid))
+        }
+    };
+    let root = root(root_args, &layout)?;
+    Ok(Ready { layout, root, uuid })
 }
 
 pub fn open(args: &VerityOpenArgs, output: &Output) -> Result<u8, Failure> {

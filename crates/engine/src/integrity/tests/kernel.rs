@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use atrest_format::integrity::{Bitmap, Layout};
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::Program;
 use atrest_testkit::{Campaign, Random, Scratch};
@@ -20,10 +21,13 @@ const THEIRS: &[(&str, &str, &str, bool)] = &[
         "hmac-sha256",
         true,
     ),
+    ("ctr", "--integrity sha256 CIPHER ctr-aes", "sha256", false),
+    ("bitmap", "--integrity crc32c --integrity-bitmap-mode --bitmap-sectors-per-bit 256", "crc32c", false),
     ("sha256", "--integrity sha256 --sector-size 4096", "sha256", false),
     ("crc32-legacy", "--integrity crc32 --sector-size 1024 --integrity-legacy-padding", "crc32", false),
     ("xxhash64", "--integrity xxhash64 --interleave-sectors 1024 --sector-size 2048", "xxhash64", false),
     ("sha1", "--integrity sha1 --tag-size 20", "sha1", false),
+    ("cbc", "--integrity crc32c CIPHER cbc-aes", "crc32c", false),
     (
         "hmac-legacy",
         "--integrity hmac-sha512 --tag-size 64 --integrity-key-file /share/key --integrity-key-size 40 --integrity-legacy-hmac",
@@ -31,10 +35,14 @@ const THEIRS: &[(&str, &str, &str, bool)] = &[
         false,
     ),
 ];
+/// Options of `open` that `format` has not.
+const BITMAP: &str = " --integrity-bitmap-mode --bitmap-sectors-per-bit 256";
 /// Options of `format` that `open` has not.
 const ONLY_FORMAT: [&str; 4] = ["--tag-size", "--sector-size", "--interleave-sectors", "--journal-size"];
 /// How many devices of the kernel and of ours the sample has.
-const SAMPLE: usize = 2;
+const SAMPLE: usize = 4;
+/// What stands for `CIPHER`.
+const CIPHER: &str = "--journal-crypt-key-file /share/key --journal-crypt-key-size 32 --journal-crypt";
 const SIZE: usize = 6 << 20;
 /// 4096-byte blocks that the kernel writes: where, and how many.
 const WRITES: [(usize, usize); 4] = [(100, 64), (3, 5), (110, 7), (900, 1)];
@@ -54,7 +62,7 @@ fn opening(format: &str) -> String {
 }
 
 /// Lays out a device of ours, writes through it, and returns its data. With `dirty` what was written last is in the journal alone, as after
-/// a crash behind the commit.
+/// a crash behind the commit; in bitmap mode it is marked, and has wrong tags.
 fn write_ours(kind: Kind, mode: Mode, dirty: bool, image: &Path) -> Vec<u8> {
     let media = kind.made(SIZE, 0);
     let superblock = Superblock::parse(&media.image()).expect("a superblock");
@@ -78,17 +86,60 @@ fn write_ours(kind: Kind, mode: Mode, dirty: bool, image: &Path) -> Vec<u8> {
     let before = media.image();
     // No more than one commit takes.
     write(&open, 1);
+    if dirty && mode == Mode::Bitmap {
+        let mut after = media.image();
+        spoil_marked(&mut after);
+        drop(open);
+        fs::write(image, after).expect("an image");
+        return model;
+    }
     drop(open);
     let mut after = media.image();
     if dirty {
-        let layout =
-            atrest_format::integrity::Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
+        let layout = Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
         let home = layout.section_at(layout.sections()) as usize;
         assert!(after[home..] != before[home..], "something was put in its place");
         after[home..].copy_from_slice(&before[home..]);
     }
     fs::write(image, after).expect("an image");
     model
+}
+
+/// Gives a unit in each marked region a wrong tag, as a crash can.
+fn spoil_marked(image: &mut [u8]) {
+    let superblock = Superblock::parse(image).expect("a superblock");
+    assert!(superblock.flags.dirty_bitmap, "it was not closed");
+    let layout = Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
+    let mut marked = Bitmap::clear(&layout, superblock.log2_units_per_bit).expect("it fits");
+    let end = 4096 + marked.bytes().len();
+    marked.bytes_mut().copy_from_slice(&image[4096..end]);
+    let (mut from, mut spoilt) = (0, 0);
+    while let Some(units) = marked.next(from) {
+        image[layout.span(units.start, 1).expect("a unit").tags as usize] ^= 1;
+        (from, spoilt) = (units.end, spoilt + 1);
+    }
+    assert!(spoilt > 0, "nothing is marked");
+}
+
+/// What the kernel left marked, with wrong tags there, and what is left of that here in each way to write.
+fn check_marked(name: &str, live: &[u8], plain: &[u8]) {
+    let mut image = live.to_vec();
+    spoil_marked(&mut image);
+    for mode in [Mode::Bitmap, Mode::Journal, Mode::Direct] {
+        let media = Arc::new(FaultDevice::new(image.clone()));
+        let superblock = read_superblock(&*media, 0).expect("a superblock");
+        let options = OpenOptions { mode, unkeyed: true, ..OpenOptions::default() };
+        let open = Integrity::open(media.clone(), 0, checksum("crc32c", &superblock), options).expect(name);
+        open.wait_until_recalculated().expect("computed");
+        drop(open);
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let open = Integrity::open(media, 0, checksum("crc32c", &superblock), options).expect("all has tags");
+        let mut found = vec![0; plain.len()];
+        for (run, number) in found.chunks_mut(1 << 16).zip(0..) {
+            open.read(number << 16, run).unwrap_or_else(|error| panic!("{name} {mode:?}: {error}"));
+        }
+        assert!(found == plain, "{name} {mode:?}");
+    }
 }
 
 /// What of the kernel's data is not read here.
@@ -100,7 +151,12 @@ fn check_theirs(share: &Path, (name, _, hashed, mac): (&str, &str, &str, bool)) 
         let superblock = read_superblock(&*media, 0).expect("a superblock");
         assert_eq!(superblock.provided, plain.len() as u64, "{name}");
         let journal_hash = mac.then(|| hash("hmac-sha256"));
-        let options = OpenOptions { read_only, journal_hash, ..OpenOptions::default() };
+        let unkeyed = !hashed.starts_with("hmac");
+        let cipher = matches!(name, "cbc" | "ctr").then(|| format!("{name}-aes"));
+        let journal_cipher =
+            cipher.map(|cipher| (cipher.parse().expect("known"), SecretBytes::copy_from(&KEY[..32])));
+        let options =
+            OpenOptions { read_only, journal_hash, journal_cipher, unkeyed, ..OpenOptions::default() };
         let open = Integrity::open(media, 0, checksum(hashed, &superblock), options).expect(name);
         let unit = superblock.data_unit as usize;
         let mut run = vec![0; unit];
@@ -110,10 +166,14 @@ fn check_theirs(share: &Path, (name, _, hashed, mac): (&str, &str, &str, bool)) 
             assert!(run == data, "{name} {state}: unit {number}");
         }
     }
+    let live = fs::read(share.join(format!("{name}.live"))).expect("an image");
+    if name == "bitmap" {
+        check_marked(name, &live, &plain);
+    }
     // And it is laid out as we do it.
     let image = fs::read(share.join(format!("{name}.closed"))).expect("an image");
     let theirs = Superblock::parse(&image).expect("a superblock");
-    let created = atrest_format::integrity::Layout::create(&NewLayout {
+    let created = Layout::create(&NewLayout {
         data_unit: theirs.data_unit,
         tag_len: theirs.tag_len,
         interleave: 1 << theirs.log2_interleave,
@@ -123,6 +183,9 @@ fn check_theirs(share: &Path, (name, _, hashed, mac): (&str, &str, &str, bool)) 
         size: SIZE as u64,
         data_size: None,
     });
+    // It keeps what it was told when it was opened.
+    let log2_units_per_bit = theirs.log2_units_per_bit;
+    let created = created.map(|created| Superblock { log2_units_per_bit, ..created });
     assert_eq!(created, Ok(theirs), "{name}");
 }
 
@@ -142,24 +205,28 @@ fn the_kernel_reads_what_is_written_here_and_the_other_way_round() {
 
     let theirs = &THEIRS[..if full { THEIRS.len() } else { SAMPLE }];
     for (name, format, ..) in theirs {
+        let format = &format.replace("CIPHER", CIPHER);
         let image = share.path(format!("{name}.img"));
         fs::write(&image, vec![0; SIZE]).expect("an image");
         let letter;
         (kernel, letter) = attach(kernel, &image);
-        writeln!(lines, "{name} /dev/vd{letter} write {format} | {}", opening(format)).expect("a line");
+        writeln!(lines, "{name} /dev/vd{letter} write {} | {}", format.replace(BITMAP, ""), opening(format))
+            .expect("a line");
     }
     let key = "--integrity-key-file /share/key --integrity-key-size 40";
     let mac = "--journal-integrity hmac-sha256 --journal-integrity-key-file /share/key --journal-integrity-key-size 40";
     let kinds = [KINDS[0], KINDS[2], KINDS[3]];
-    let ways = [(Mode::Journal, true), (Mode::Journal, false), (Mode::Direct, false)];
+    let ways = [(Mode::Journal, true), (Mode::Journal, false), (Mode::Direct, false), (Mode::Bitmap, true)];
     for (number, kind) in kinds.into_iter().enumerate() {
         for (way, (mode, dirty)) in ways.into_iter().enumerate() {
-            // The sample has a dirty journal with and without a keyed hash.
-            if !full && (way > 0 || number >= SAMPLE) {
+            // The sample has a dirty journal with and without a keyed hash, and a dirty bitmap.
+            let in_sample = (way == 0 && number < 2) || (way == 3 && number == 0);
+            if !full && !in_sample {
                 continue;
             }
             let name = format!("ours-{}-{}-{way}", kind.tags, kind.unit);
             let image = share.path(format!("{name}.img"));
+            let kind = if mode == Mode::Bitmap { kind.clear() } else { kind };
             let data = write_ours(kind, mode, dirty, &image);
             fs::write(share.path("plain"), data).expect("the data");
             let sum = Program::named("sha256sum").arg(share.path("plain")).ok().text();
@@ -167,7 +234,9 @@ fn the_kernel_reads_what_is_written_here_and_the_other_way_round() {
             let letter;
             (kernel, letter) = attach(kernel, &image);
             let keys = if kind.journal_mac { format!("{key} {mac}") } else { String::new() };
-            let hashed = format!("--integrity {} {keys}", kind.tags);
+            let cipher = kind.cipher.map(|cipher| format!("{CIPHER} {cipher}")).unwrap_or_default(); // intended: none
+            let bitmap = if mode == Mode::Bitmap { "--integrity-bitmap-mode" } else { "" };
+            let hashed = format!("--integrity {} {keys} {bitmap} {cipher}", kind.tags);
             writeln!(lines, "{name} /dev/vd{letter} read | {hashed}").expect("a line");
             writeln!(sums, "{name}: {sum}").expect("a line");
         }

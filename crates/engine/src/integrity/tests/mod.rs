@@ -1,16 +1,19 @@
 //! Tags and journal against a model, power losses, flipped bits, and the kernel.
 
+mod bitmap;
 mod crash;
 mod kernel;
 mod model;
 mod refused;
+mod resets;
 
 use std::sync::Arc;
 
 use atrest_cipher::{DataUnitIndex, RunError, Tagged};
 use atrest_device::BlockDevice;
+use atrest_secret::SecretBytes;
 use atrest_testkit::FaultDevice;
-use atrest_volume::integrity::{Checksum, Hash, HashSpec};
+use atrest_volume::integrity::{Checksum, Hash, HashSpec, JournalCipherSpec};
 
 use super::*;
 
@@ -102,11 +105,28 @@ struct Kind {
     interleave: u32,
     journal: Option<u32>,
     journal_mac: bool,
+    cipher: Option<&'static str>,
 }
 
 const KINDS: [Kind; 4] = [
-    Kind { tags: "crc32c", tag_len: 4, unit: 512, interleave: 128, journal: None, journal_mac: false },
-    Kind { tags: "toy", tag_len: 20, unit: 512, interleave: 32, journal: Some(500), journal_mac: false },
+    Kind {
+        tags: "crc32c",
+        tag_len: 4,
+        unit: 512,
+        interleave: 128,
+        journal: None,
+        journal_mac: false,
+        cipher: None,
+    },
+    Kind {
+        tags: "toy",
+        tag_len: 20,
+        unit: 512,
+        interleave: 32,
+        journal: Some(500),
+        journal_mac: false,
+        cipher: None,
+    },
     Kind {
         tags: "hmac-sha256",
         tag_len: 32,
@@ -114,8 +134,17 @@ const KINDS: [Kind; 4] = [
         interleave: 0,
         journal: Some(1200),
         journal_mac: true,
+        cipher: Some("cbc-aes"),
     },
-    Kind { tags: "sha1", tag_len: 20, unit: 1024, interleave: 64, journal: Some(900), journal_mac: false },
+    Kind {
+        tags: "sha1",
+        tag_len: 20,
+        unit: 1024,
+        interleave: 64,
+        journal: Some(900),
+        journal_mac: false,
+        cipher: Some("ctr-aes"),
+    },
 ];
 
 impl Kind {
@@ -124,7 +153,18 @@ impl Kind {
         (new.data_unit, new.tag_len, new.interleave) = (self.unit, self.tag_len, self.interleave);
         (new.journal, new.size) = (self.journal, size);
         new.journal_hash = self.journal_mac.then(|| hash("hmac-sha256"));
+        new.journal_cipher = self.journal_cipher();
         new
+    }
+
+    fn journal_cipher(self) -> Option<(JournalCipherSpec, SecretBytes)> {
+        let spec = self.cipher?.parse().expect("known");
+        Some((spec, SecretBytes::copy_from(&KEY[..32])))
+    }
+
+    /// The same without a cipher for the journal.
+    fn clear(self) -> Self {
+        Self { cipher: None, ..self }
     }
 
     fn tagged(self, superblock: &Superblock) -> Box<dyn Tagged> {
@@ -138,6 +178,7 @@ impl Kind {
         let mut options = OpenOptions::default();
         (options.mode, options.read_only) = (mode, read_only);
         options.journal_hash = self.journal_mac.then(|| hash("hmac-sha256"));
+        options.journal_cipher = self.journal_cipher();
         options
     }
 

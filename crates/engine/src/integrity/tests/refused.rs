@@ -27,7 +27,12 @@ fn what_does_not_fit_is_refused_by_name_and_nothing_is_written() {
     };
     assert_eq!(with(0, &[0]), Err(SuperblockError::Missing.into()));
     assert_eq!(with(8, &[6]), Err(SuperblockError::Inline.into()));
-    assert_eq!(with(24, &[24 | 4]), Err(IntegrityError::DirtyBitmap));
+    let marked = {
+        let mut image = image.clone();
+        (image[24], image[4096]) = (24 | 4, 1);
+        try_open(kind, image, OpenOptions::default())
+    };
+    assert_eq!(marked, Err(IntegrityError::DirtyBitmap));
     assert_eq!(with(24, &[24 | 1]), Err(IntegrityError::JournalKey { stored: true }));
     let sections = u32::MAX / 700;
     let found = with(12, &sections.to_le_bytes());
@@ -73,6 +78,29 @@ fn a_journal_that_was_changed_under_its_keyed_hash_is_refused() {
 }
 
 #[test]
+fn a_wrong_cipher_or_key_of_the_journal_is_refused_and_nothing_is_written() {
+    for kind in [KINDS[2], KINDS[3]] {
+        let media = kind.made(SIZE, 0);
+        let open = kind.open(media.clone(), 0, Mode::Journal);
+        open.write(0, &mut vec![7; 4096]).expect("written");
+        drop(open);
+        let image = media.image();
+        let with = |cipher: Option<&str>, key: &[u8], mode| {
+            let journal_cipher =
+                cipher.map(|cipher| (cipher.parse().expect("known"), SecretBytes::copy_from(key)));
+            try_open(kind, image.clone(), OpenOptions { journal_cipher, ..kind.options(mode, false) })
+        };
+        assert_eq!(with(kind.cipher, &KEY[..32], Mode::Journal), Ok(()));
+        let no_id = Err(JournalError::CommitId { section: 0, sector: 0 }.into());
+        assert_eq!(with(kind.cipher, &KEY[1..33], Mode::Journal), no_id);
+        assert_eq!(with(None, &[], Mode::Journal), no_id);
+        assert_eq!(with(kind.cipher, &KEY[..32], Mode::Bitmap), Err(IntegrityError::BitmapCipher));
+        let short = with(kind.cipher, &KEY[..31], Mode::Journal);
+        assert!(matches!(short, Err(IntegrityError::Cipher(_))), "{short:?}");
+    }
+}
+
+#[test]
 fn data_without_tags_is_read_only_where_the_caller_allows_it() {
     let kind = KINDS[0];
     let mut image = kind.made(SIZE, 0).image();
@@ -86,7 +114,7 @@ fn data_without_tags_is_read_only_where_the_caller_allows_it() {
     for unit in [7, 8] {
         image[layout.span(unit, 1).expect("a unit").data as usize] = 1;
     }
-    let options = OpenOptions { unchecked: true, ..OpenOptions::default() };
+    let options = OpenOptions { unkeyed: true, ..OpenOptions::default() };
     let open = Integrity::open(Arc::new(FaultDevice::new(image)), 0, kind.tagged(&superblock), options)
         .expect("allowed");
     let mut run = [9; 512];

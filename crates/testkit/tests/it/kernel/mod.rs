@@ -4,6 +4,7 @@ mod authenticated;
 mod dmcrypt;
 mod mapping;
 mod plain;
+mod stacked;
 mod trees;
 mod unlock;
 mod verity;
