@@ -34,11 +34,13 @@ pub struct Questions {
     pub bytes: Option<u64>,
     /// How often a passphrase is asked for that may be wrong.
     pub tries: u32,
+    /// Tokens are tried before a passphrase is asked for, also where it is only tested.
+    pub tokens_first: bool,
 }
 
 impl Default for Questions {
     fn default() -> Self {
-        Self { from_stdin: false, skip: 0, bytes: None, tries: 3 }
+        Self { from_stdin: false, skip: 0, bytes: None, tries: 3, tokens_first: false }
     }
 }
 

@@ -123,3 +123,31 @@ pub fn cause(error: &io::Error) -> Cause {
 pub fn errno_cause(errno: rustix::io::Errno) -> Cause {
     cause(&errno.into())
 }
+
+/// The serial number of a key of type `user` that this process can find. No program is started to make one.
+pub fn request_user_key(description: &core::ffi::CStr) -> io::Result<i32> {
+    // SAFETY: two strings that end in a zero byte, only read; the null pointer and the 0 say that no program is asked, and no keyring
+    // gets the key.
+    let key = unsafe {
+        libc::syscall(
+            libc::SYS_request_key,
+            c"user".as_ptr(),
+            description.as_ptr(),
+            core::ptr::null::<libc::c_char>(),
+            0,
+        )
+    };
+    match i32::try_from(key) {
+        Ok(key) if key >= 0 => Ok(key),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `KEYCTL_READ`: a key's payload into `payload`, as much of it as has room. Returns its length.
+pub fn read_key(key: i32, payload: &mut [u8]) -> io::Result<usize> {
+    const KEYCTL_READ: libc::c_int = 11;
+    // SAFETY: the kernel writes no more than the length given to the address given, which is `payload`.
+    let has =
+        unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_READ, key, payload.as_mut_ptr(), payload.len()) };
+    usize::try_from(has).map_err(|_| io::Error::last_os_error())
+}

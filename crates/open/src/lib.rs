@@ -40,6 +40,7 @@ mod locked;
 mod luks;
 mod plain;
 mod policy;
+pub mod token;
 
 use std::path::Path;
 

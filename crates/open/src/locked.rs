@@ -4,8 +4,9 @@ use atrest_device::DeviceError;
 use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
 use atrest_volume::plain::PlainOptions;
-use atrest_volume::{Devices, OpenError, TokenInfo, UnlockError, UnlockOptions, Volume, VolumeFormat};
+use atrest_volume::{Devices, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
+use crate::token::Token;
 use crate::{Key, luks, plain};
 
 /// What a caller knows of a volume before it is looked at.
@@ -42,8 +43,8 @@ pub trait Locked {
     /// ([`MayBeWrongKey`](crate::MayBeWrongKey)); anything else is about the volume.
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError>;
 
-    /// What the header says of tokens that may have its key.
-    fn tokens(&self) -> Vec<TokenInfo> {
+    /// The tokens of the header, which may have its key.
+    fn tokens(&self) -> Vec<Token> {
         Vec::new()
     }
 

@@ -36,6 +36,7 @@ pub mod serve;
 pub mod target;
 mod text;
 mod token;
+pub mod tokens;
 mod tools;
 mod tree;
 mod tree_keys;

@@ -13,7 +13,7 @@ use atrest_nbd::Uri;
 use atrest_open::{Device, DeviceOpenError, MayBeWrongKey, Refused, try_keys};
 use atrest_probe::{Foreign, foreign};
 use atrest_secret::Passphrase;
-use atrest_volume::{LockedVolume, OpenError, TokenInfo};
+use atrest_volume::{LockedVolume, OpenError};
 
 use super::flash;
 use crate::args::key::TargetArgs;
@@ -145,18 +145,6 @@ pub fn contents_of_file(device: &FileDevice) -> String {
 /// `None` also if it can't be read: it may be anything then.
 fn known_contents(device: &dyn BlockDevice) -> Option<String> {
     in_the_way(device, 0..device.size()).ok().flatten().map(|found| found.to_string())
-}
-
-/// Where a passphrase could not be asked for: names the tokens that might have stood for one, had they been of use here.
-pub fn with_tokens(failure: Failure, tokens: &[TokenInfo]) -> Failure {
-    let kinds: Vec<String> = tokens.iter().map(|token| format!("{} ({})", token.id, token.kind)).collect();
-    match kinds.as_slice() {
-        [] => failure,
-        [kind] => failure.adding(format!("token {kind} of the volume can't be used by atrest")),
-        kinds => {
-            failure.adding(format!("the tokens {} of the volume can't be used by atrest", kinds.join(", ")))
-        }
-    }
 }
 
 /// Reads the passphrase of `path` and tries it. Somebody who types gets three tries.

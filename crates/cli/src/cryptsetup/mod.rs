@@ -178,7 +178,7 @@ fn source(request: &Request) -> Source {
 
 /// Passphrases come from standard input where it is no terminal.
 fn output(request: &Request, globals: &GlobalArgs) -> Output {
-    let mut questions = Questions { from_stdin: true, ..Questions::default() };
+    let mut questions = Questions { from_stdin: true, tokens_first: true, ..Questions::default() };
     if let Some(tries) = request.number("tries") {
         // intended: that many are without end.
         questions.tries = u32::try_from(tries).unwrap_or(u32::MAX).max(1);

@@ -102,6 +102,7 @@ struct Line<'a> {
 
 /// Options that `atrest` has under the same name.
 const SECRET: &[&str] = &["key-file", "verify-passphrase"];
+const TOKENS: &[&str] = &["token-id", "token-type", "token-only"];
 const KEYSLOT: &[&str] = &[
     "pbkdf",
     "hash",
@@ -172,6 +173,14 @@ impl<'a> Line<'a> {
     fn secret(&mut self) {
         self.pass(SECRET);
         self.part(self.request.has("key-file"));
+    }
+
+    /// Tokens that may have the passphrase. A volume key needs none, and cryptsetup then looks at none.
+    fn tokens(&mut self) {
+        match self.request.volume_key_file() {
+            Some(_) => self.uses(TOKENS),
+            None => self.pass(TOKENS),
+        }
     }
 
     /// Which part of a key file counts. Of standard input the questions know it.
@@ -251,6 +260,7 @@ fn test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     key_size_of_file(line);
     line.words(&["--quiet", "key", "test"]);
     line.secret();
+    line.tokens();
     line.pass(&["header", "key-slot"]);
     line.volume_key();
     line.operands([line.request.first()]);
@@ -294,7 +304,10 @@ fn open_as(line: &mut Line<'_>, plain: bool, device: &OsStr, name: &OsStr) -> Re
     size(line)?;
     match plain {
         true => without_header(line)?,
-        false => line.secret(),
+        false => {
+            line.secret();
+            line.tokens();
+        }
     }
     face(line, name)?;
     line.operands([device]);
@@ -417,6 +430,7 @@ fn resume(line: &mut Line<'_>) -> Vec<OsString> {
     line.uses(&["type"]);
     line.words(&["--quiet", "resume"]);
     line.secret();
+    line.tokens();
     line.pass(&["header", "key-slot", "disable-keyring"]);
     line.volume_key();
     line.operands([name(line.request)]);
@@ -427,6 +441,7 @@ fn resize(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.uses(&["type"]);
     line.words(&["--quiet", "resize"]);
     line.secret();
+    line.tokens();
     line.pass(&["header", "key-slot"]);
     size(line)?;
     line.operands([name(line.request)]);
@@ -506,7 +521,12 @@ fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         false => key_size_of_file(line),
     }
     line.volume_key();
+    add_key_by_token(line);
     line.new_passphrase("new-keyfile")?;
+    if line.file(1, "new-keyfile")?.is_none() {
+        line.pass(&["new-token-id"]);
+    }
+    line.uses(&["new-token-id"]);
     if let Some(slot) = line.request.text("key-slot").map(OsStr::to_owned) {
         // Alone it is the number of the new one.
         let ours = if line.request.has("new-key-slot") { "--key-slot" } else { "--new-key-slot" };
@@ -514,6 +534,18 @@ fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     }
     line.operands([line.request.first()]);
     Ok(line.words.split_off(0))
+}
+
+/// Of luksAddKey a key file proves more than tokens, and where tokens are named, nobody is asked for a passphrase.
+fn add_key_by_token(line: &mut Line<'_>) {
+    line.uses(TOKENS);
+    let file = line.request.text("key-file").is_some_and(|file| file != "-");
+    if !file && !line.request.has("unbound") && TOKENS.iter().any(|name| line.request.has(name)) {
+        line.tokens();
+        if line.request.volume_key_file().is_none() && !line.request.has("token-only") {
+            line.words(&["--token-only"]);
+        }
+    }
 }
 
 fn change_key(line: &mut Line<'_>, keep: bool) -> Result<Vec<OsString>, Failure> {
@@ -587,11 +619,13 @@ fn dump(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     }
     let Some(file) = line.request.volume_key_file().map(OsStr::to_owned) else {
         line.uses(&["key-slot", "key-file", "verify-passphrase", "keyfile-offset", "keyfile-size"]);
+        line.uses(TOKENS);
         return Ok(vec![Job::VolumeKey]);
     };
     line.uses(&["volume-key-file", "master-key-file"]);
     line.words(&["--quiet", "key", "export"]);
     line.secret();
+    line.pass(TOKENS);
     line.pass(&["header", "key-slot"]);
     line.operands([line.request.first().as_os_str(), &file]);
     Ok(one(line.words.split_off(0)))

@@ -21,6 +21,7 @@ mod hostile_headers;
 mod integritysetup;
 mod kdf_cost;
 mod kdf_limit;
+mod keyring_tokens;
 mod keys;
 mod main_path;
 mod messages;
