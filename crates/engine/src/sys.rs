@@ -14,6 +14,8 @@ const BLKGETSIZE64: libc::Ioctl = libc::_IOR::<libc::size_t>(0x12, 114);
 const BLKDISCARD: libc::Ioctl = libc::_IO(0x12, 119);
 /// `BLKIOOPT`: `_IO(0x12, 121)`.
 const BLKIOOPT: libc::Ioctl = libc::_IO(0x12, 121);
+/// `BLKALIGNOFF`: `_IO(0x12, 122)`.
+const BLKALIGNOFF: libc::Ioctl = libc::_IO(0x12, 122);
 
 /// Size of a block device in bytes.
 pub fn block_device_size(device: &File) -> io::Result<u64> {
@@ -29,6 +31,15 @@ pub fn block_device_optimal_io(device: &File) -> io::Result<u32> {
     // SAFETY: the descriptor is open, and BLKIOOPT writes one unsigned int to the address given.
     check(unsafe { libc::ioctl(device.as_raw_fd(), BLKIOOPT, &raw mut size) })?;
     Ok(size)
+}
+
+/// Bytes from the beginning of a block device to its first whole physical block.
+pub fn block_device_alignment_offset(device: &File) -> io::Result<u32> {
+    let mut offset: libc::c_int = 0;
+    // SAFETY: the descriptor is open, and BLKALIGNOFF writes one int to the address given.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), BLKALIGNOFF, &raw mut offset) })?;
+    // The kernel's -1 is a device that nothing is aligned on.
+    u32::try_from(offset).map_err(|_| io::ErrorKind::Unsupported.into())
 }
 
 /// Tells a block device that `offset..offset + len` is no longer used. Both must be multiples of its logical block.

@@ -174,6 +174,20 @@ pub fn create_private(path: &Path) -> Result<File, Failure> {
     open.map_err(|error| Failure::io(&error).at(path))
 }
 
+/// Writes a private file in place of the one that is there, if there is one: that stays until the new one is on the media.
+pub fn replace_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    // intended: a path without a name is a directory, which the renaming refuses.
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    write_private(&beside, bytes)?;
+    std::fs::rename(&beside, path).map_err(|error| {
+        // What was written is of no use; that it can't be removed changes nothing about the error.
+        let _ = std::fs::remove_file(&beside);
+        Failure::io(&error).at(path)
+    })
+}
+
 /// Writes a new private file that is on the media when this returns, or not there at all.
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut file = create_private(path)?;

@@ -724,6 +724,9 @@ fn token(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         }
         ("export", Some(id)) => {
             line.words(&["export"]);
+            if file.is_some() {
+                line.words(&["--overwrite"]);
+            }
             line.pass(&["header"]);
             line.uses(&["json-file", "token-id"]);
             line.operands([Some(device), Some(id), file].into_iter().flatten());

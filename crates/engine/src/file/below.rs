@@ -86,10 +86,13 @@ impl Walk<'_> {
             let disk = device.disk().and_then(|disk| disk.number()).map_err(out_of_reach)?;
             return self.below(disk, open, range, mode, depth);
         }
-        if device.is_loop() || open.is_some_and(|device| sys::loop_status(device).is_ok()) {
+        // intended: what the kernel does not describe stands on nothing that is known.
+        let slaves = device.slaves().unwrap_or_default();
+        // A mapping hands the question of the status on to the loop device that it stands on.
+        let is_loop = || slaves.is_empty() && open.is_some_and(|device| sys::loop_status(device).is_ok());
+        if device.is_loop() || is_loop() {
             return self.behind_loop(&device, open, range, mode, depth);
         }
-        let Ok(slaves) = device.slaves() else { return Ok(()) };
         for slave in slaves {
             let len = slave.size().map_err(out_of_reach)?;
             let number = slave.number().map_err(out_of_reach)?;
@@ -191,11 +194,13 @@ mod tests {
         std::fs::create_dir_all(&slaves).expect("made");
         std::os::unix::fs::symlink(&of_loop, slaves.join("disk")).expect("linked");
         std::os::unix::fs::symlink(&of_loop, dir.path(sysfs::numbers(number))).expect("linked");
+        // A mapping of one part answers to LOOP_GET_STATUS64 as the loop device below it does.
+        let answers = File::open(disk).expect("opened");
         let lock = || {
             let mut walk = Walk { devices: dir.as_path(), held: Vec::new() };
             let whole = Range { start: 0, len: 1 << 20 };
-            let walked =
-                walk.below(rustix::fs::makedev(4000, 1), None, whole, LockMode::Exclusive, MAX_DEPTH);
+            let mapped = rustix::fs::makedev(4000, 1);
+            let walked = walk.below(mapped, Some(&answers), whole, LockMode::Exclusive, MAX_DEPTH);
             walked.map(|()| walk.held)
         };
         let held = (lock(), lock());
@@ -203,6 +208,7 @@ mod tests {
         let held = (held.0.map(|held| held.len()), held.1.map(|held| held.len()));
         let writer_first = FileDevice::open(&path, Access::ReadWriteExclusive);
         let refused = lock().map(drop);
+        drop(answers);
         Program::named("losetup").arg("--detach").arg(disk).ok();
         assert_eq!(held, (Ok(1), Ok(1)), "two logical volumes get along");
         assert_eq!(writer.expect_err("the file is in use").cause, Cause::Busy);
