@@ -172,4 +172,5 @@ pub const WITHOUT_EFFECT: &[&str] = &[
     "verbose",
     "batch-mode",
     "tries",
+    "timeout",
 ];

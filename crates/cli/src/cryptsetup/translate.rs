@@ -287,7 +287,7 @@ fn refresh(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     let mapped = mapped
         .first()
         .ok_or_else(|| Failure::new(Code::Device, format!("/dev/mapper/{} is not open", name.display())))?;
-    let device = device.unwrap_or_else(|| mapped.device.clone().into_os_string());
+    let device = device.unwrap_or_else(|| mapped.source().into());
     let plain = kind(line)? == "plain" || mapped.kind == "PLAIN";
     open_as(line, plain, &device, name.as_os_str())
 }

@@ -41,6 +41,7 @@ mod sealed_unanchored;
 mod secrets;
 mod serving;
 mod streams;
+mod suite;
 mod terminal;
 mod tls;
 mod tools;
