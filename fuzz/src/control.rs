@@ -35,6 +35,8 @@ fn process() -> &'static (PathBuf, Mutex<Receiver<Heard>>) {
                 Request::Add { name, key } => (b'A', name.to_owned(), key.to_owned()),
                 Request::Remove { name } => (b'R', name.to_owned(), Vec::new()),
                 Request::List => (b'L', String::new(), Vec::new()),
+                Request::Suspend => (b'S', String::new(), Vec::new()),
+                Request::Resume { key } => (b'G', String::new(), key.to_owned()),
             };
             hears.send(Some(own)).expect("somebody listens");
             Ok("heard".into())
@@ -71,7 +73,8 @@ fn understood(message: &[u8]) -> Heard {
     let fits = match letter {
         b'A' => !key.is_empty(),
         b'R' => !name.is_empty() && key.is_empty(),
-        b'L' => name.is_empty() && key.is_empty(),
+        b'L' | b'S' => name.is_empty() && key.is_empty(),
+        b'G' => name.is_empty() && !key.is_empty(),
         _ => false,
     };
     (fits && message.len() <= LONGEST).then(|| (letter, name.into(), key.into()))

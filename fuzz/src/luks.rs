@@ -6,8 +6,8 @@ use atrest_cipher::{AesXts, KeyPlace};
 use atrest_device::BlockDevice;
 use atrest_format::integrity::Superblock;
 use atrest_format::luks2::{
-    BinaryHeader, Checksum, CopyKind, DigestKind, Header, Kdf, KeyslotKind, MAX_BYTES, Metadata,
-    Priority as Order, SegmentSize,
+    BinaryHeader, Checksum, CopyKind, DigestKind, Header, KEYRING_TOKEN, Kdf, KeyslotKind, MAX_BYTES,
+    Metadata, Priority as Order, SegmentSize, keyring_description,
 };
 use atrest_kdf::fixed::Sha256;
 use atrest_kdf::{Hash, digest};
@@ -166,6 +166,13 @@ pub fn luks2_json(data: &[u8]) {
     let _ = (metadata.free_keyslot(), metadata.free_digest(), metadata.free_area(258_048));
     if let Ok(state) = metadata.reencryption() {
         let _ = state.verified_metadata();
+    }
+    for token in metadata.tokens() {
+        // What names a key has it as text, whatever else the token has.
+        let text = metadata.token_text(token.id).expect("a token has its text");
+        if let Some(description) = keyring_description(&text) {
+            assert!(token.kind == KEYRING_TOKEN && !description.is_empty(), "{text}");
+        }
     }
     let ids: Vec<u32> = metadata.keyslots().iter().map(|keyslot| keyslot.id).take(3).collect();
     let mut changed = vec![metadata.without_keyslots(&ids)];

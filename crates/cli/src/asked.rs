@@ -4,6 +4,7 @@ use core::fmt::Display;
 use std::path::Path;
 
 use atrest_open::KeySource;
+use atrest_open::token::{Token, TokenError};
 use atrest_secret::Passphrase;
 
 use crate::failure::Failure;
@@ -20,6 +21,7 @@ pub struct Asked<'a, K> {
     wrong: &'static str,
     tries: u32,
     make: fn(Passphrase) -> K,
+    tells_of_tokens: bool,
 }
 
 impl<'a, K> Asked<'a, K> {
@@ -38,7 +40,14 @@ impl<'a, K> Asked<'a, K> {
         make: fn(Passphrase) -> K,
     ) -> Self {
         let tries = if source.is_prompt() { output.tries() } else { 1 };
-        Self { source, output, prompt, wrong, tries, make }
+        Self { source, output, prompt, wrong, tries, make, tells_of_tokens: false }
+    }
+}
+
+impl<K> Asked<'_, K> {
+    /// Warns of tokens that were of no use, before the question.
+    pub fn telling_of_tokens(self, tells: bool) -> Self {
+        Self { tells_of_tokens: tells, ..self }
     }
 }
 
@@ -55,6 +64,12 @@ impl<K> KeySource for Asked<'_, K> {
 
     fn during<T>(&mut self, attempt: impl FnOnce() -> T) -> T {
         progress::counted("deriving the key", self.output, attempt)
+    }
+
+    fn passed_over(&mut self, token: &Token, why: &TokenError) {
+        if self.tells_of_tokens {
+            self.output.warn(format_args!("token {} ({}): {why}", token.info.id, token.info.kind));
+        }
     }
 
     fn wrong(&mut self, _: &dyn Display) {

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
@@ -34,11 +35,15 @@ pub struct Questions {
     pub bytes: Option<u64>,
     /// How often a passphrase is asked for that may be wrong.
     pub tries: u32,
+    /// How long somebody at a terminal may take.
+    pub timeout: Option<Duration>,
+    /// Tokens are tried before a passphrase is asked for, also where it is only tested.
+    pub tokens_first: bool,
 }
 
 impl Default for Questions {
     fn default() -> Self {
-        Self { from_stdin: false, skip: 0, bytes: None, tries: 3 }
+        Self { from_stdin: false, skip: 0, bytes: None, tries: 3, timeout: None, tokens_first: false }
     }
 }
 

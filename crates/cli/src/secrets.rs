@@ -145,7 +145,7 @@ impl Source {
             Self::Descriptor(fd) => read_descriptor(*fd)?,
             Self::Prompt { .. } if output.reads_lines() => read_line(output.questions())?
                 .ok_or_else(|| Failure::parameters("standard input ends before a passphrase"))?,
-            Self::Prompt { words, instead, .. } => typed(&format!("{prompt}: "), *words, instead)?,
+            Self::Prompt { words, instead, .. } => typed(&format!("{prompt}: "), *words, instead, output)?,
         };
         output.warn_if_unlocked();
         Ok(Passphrase::new(bytes))
@@ -157,7 +157,7 @@ impl Source {
         if output.reads_lines() {
             return Ok(passphrase);
         }
-        let again = typed(&format!("{prompt} once more: "), *words, instead)?;
+        let again = typed(&format!("{prompt} once more: "), *words, instead, output)?;
         match passphrase == Passphrase::new(again) {
             true => Ok(passphrase),
             false => Err(Failure::new(Code::Refused, "the two passphrases differ; nothing was changed")),
@@ -215,11 +215,11 @@ fn read_line(questions: Questions) -> Result<Option<SecretBytes>, Failure> {
 const TRIES: u32 = 3;
 
 /// What is typed at the question, in the normal form if it is words. Words with a typo are asked for again.
-fn typed(prompt: &str, words: bool, instead: &str) -> Result<SecretBytes, Failure> {
+fn typed(prompt: &str, words: bool, instead: &str, output: &Output) -> Result<SecretBytes, Failure> {
     let mut tries = if words { TRIES } else { 1 };
     loop {
         tries -= 1;
-        let line = ask(prompt, instead)?;
+        let line = ask(prompt, instead, output.questions().timeout)?;
         if !words {
             return Ok(line);
         }

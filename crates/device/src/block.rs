@@ -134,11 +134,13 @@ pub struct Geometry {
     pub physical_block: u32,
     /// Best alignment for data areas (`optimal_io_size`, or 1 MiB where the device names none).
     pub optimal_alignment: u32,
+    /// Bytes from the device's beginning to the first whole physical block. Partitions of old drives begin within one.
+    pub alignment_offset: u32,
 }
 
 impl Default for Geometry {
     fn default() -> Self {
-        Self { logical_block: 512, physical_block: 4096, optimal_alignment: 1 << 20 }
+        Self { logical_block: 512, physical_block: 4096, optimal_alignment: 1 << 20, alignment_offset: 0 }
     }
 }
 

@@ -9,6 +9,7 @@
 //! * [`integrity`] keeps data units with their tags, in dm-integrity's layout.
 //! * [`verity`] makes, checks and reads hash trees over data that is only read.
 //! * [`scrub`] reads everything once, and tells what can't be read.
+//! * [`keyring`] has keys of the kernel.
 //! * [`contents`] tells what is on a device before it is overwritten.
 //!
 //! A passphrase becomes a read, at any offset and of any length:
@@ -47,6 +48,7 @@ mod disk;
 mod file;
 pub mod flash;
 pub mod integrity;
+pub mod keyring;
 mod mapping;
 mod patience;
 pub mod reencrypt;

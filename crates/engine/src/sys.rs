@@ -14,6 +14,8 @@ const BLKGETSIZE64: libc::Ioctl = libc::_IOR::<libc::size_t>(0x12, 114);
 const BLKDISCARD: libc::Ioctl = libc::_IO(0x12, 119);
 /// `BLKIOOPT`: `_IO(0x12, 121)`.
 const BLKIOOPT: libc::Ioctl = libc::_IO(0x12, 121);
+/// `BLKALIGNOFF`: `_IO(0x12, 122)`.
+const BLKALIGNOFF: libc::Ioctl = libc::_IO(0x12, 122);
 
 /// Size of a block device in bytes.
 pub fn block_device_size(device: &File) -> io::Result<u64> {
@@ -29,6 +31,15 @@ pub fn block_device_optimal_io(device: &File) -> io::Result<u32> {
     // SAFETY: the descriptor is open, and BLKIOOPT writes one unsigned int to the address given.
     check(unsafe { libc::ioctl(device.as_raw_fd(), BLKIOOPT, &raw mut size) })?;
     Ok(size)
+}
+
+/// Bytes from the beginning of a block device to its first whole physical block.
+pub fn block_device_alignment_offset(device: &File) -> io::Result<u32> {
+    let mut offset: libc::c_int = 0;
+    // SAFETY: the descriptor is open, and BLKALIGNOFF writes one int to the address given.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), BLKALIGNOFF, &raw mut offset) })?;
+    // The kernel's -1 is a device that nothing is aligned on.
+    u32::try_from(offset).map_err(|_| io::ErrorKind::Unsupported.into())
 }
 
 /// Tells a block device that `offset..offset + len` is no longer used. Both must be multiples of its logical block.
@@ -122,4 +133,32 @@ pub fn cause(error: &io::Error) -> Cause {
 /// What an error of `rustix` means for a device.
 pub fn errno_cause(errno: rustix::io::Errno) -> Cause {
     cause(&errno.into())
+}
+
+/// The serial number of a key of type `user` that this process can find. No program is started to make one.
+pub fn request_user_key(description: &core::ffi::CStr) -> io::Result<i32> {
+    // SAFETY: two strings that end in a zero byte, only read; the null pointer and the 0 say that no program is asked, and no keyring
+    // gets the key.
+    let key = unsafe {
+        libc::syscall(
+            libc::SYS_request_key,
+            c"user".as_ptr(),
+            description.as_ptr(),
+            core::ptr::null::<libc::c_char>(),
+            0,
+        )
+    };
+    match i32::try_from(key) {
+        Ok(key) if key >= 0 => Ok(key),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `KEYCTL_READ`: a key's payload into `payload`, as much of it as has room. Returns its length.
+pub fn read_key(key: i32, payload: &mut [u8]) -> io::Result<usize> {
+    const KEYCTL_READ: libc::c_int = 11;
+    // SAFETY: the kernel writes no more than the length given to the address given, which is `payload`.
+    let has =
+        unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_READ, key, payload.as_mut_ptr(), payload.len()) };
+    usize::try_from(has).map_err(|_| io::Error::last_os_error())
 }

@@ -6,6 +6,8 @@ use core::fmt;
 use atrest_secret::Passphrase;
 use atrest_volume::VolumeKey;
 
+use crate::token::{Token, TokenError, TokenKey};
+
 /// What may open a volume.
 #[derive(Debug)]
 pub enum Key {
@@ -15,6 +17,8 @@ pub enum Key {
     File(Passphrase),
     /// The volume key.
     Volume(VolumeKey),
+    /// What a token of the header has: a passphrase of certain keyslots.
+    Token(TokenKey),
 }
 
 /// A source of keys: a person at a terminal, a file, a token, a test.
@@ -37,6 +41,11 @@ pub trait KeySource {
 
     /// Called when the last key was wrong.
     fn wrong(&mut self, why: &dyn fmt::Display);
+
+    /// A token of the header can't be used, or its passphrase was wrong: the next key is tried.
+    fn passed_over(&mut self, token: &Token, why: &TokenError) {
+        let _ = (token, why);
+    }
 
     /// This key was right.
     fn right(&mut self, key: Self::Key) {

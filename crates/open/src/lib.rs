@@ -43,6 +43,7 @@ mod plain;
 mod policy;
 mod reopen;
 mod tcrypt;
+pub mod token;
 
 use std::path::Path;
 

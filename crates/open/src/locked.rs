@@ -6,8 +6,9 @@ use atrest_kdf::plain::PlainHash;
 use atrest_volume::loopaes::LoopAesOptions;
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::tcrypt::TcryptOptions;
-use atrest_volume::{Devices, OpenError, TokenInfo, UnlockError, UnlockOptions, Volume, VolumeFormat};
+use atrest_volume::{Devices, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
+use crate::token::Token;
 use crate::{Key, loopaes, luks, plain, tcrypt};
 
 /// What a caller knows of a volume before it is looked at.
@@ -53,8 +54,8 @@ pub trait Locked {
     /// ([`MayBeWrongKey`](crate::MayBeWrongKey)); anything else is about the volume.
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError>;
 
-    /// What the header says of tokens that may have its key.
-    fn tokens(&self) -> Vec<TokenInfo> {
+    /// The tokens of the header, which may have its key.
+    fn tokens(&self) -> Vec<Token> {
         Vec::new()
     }
 

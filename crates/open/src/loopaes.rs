@@ -5,6 +5,7 @@ use atrest_engine::contents::{Contents, in_the_way};
 use atrest_volume::loopaes::{LoopAesOptions, open, place};
 use atrest_volume::{Devices, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
+use crate::token::TokenKey;
 use crate::{Key, Locked};
 
 struct LoopAes<'a> {
@@ -28,7 +29,9 @@ impl Locked for LoopAes<'_> {
 
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {
         let file = match key {
-            Key::Passphrase(bytes) | Key::File(bytes) => bytes.expose(),
+            Key::Passphrase(bytes) | Key::File(bytes) | Key::Token(TokenKey { passphrase: bytes, .. }) => {
+                bytes.expose()
+            }
             Key::Volume(key) => key.expose(),
         };
         Ok(open(self.devices.data, &self.options, file, options)?)

@@ -2,10 +2,9 @@
 
 use atrest_engine::reencrypt::recover_interrupted;
 use atrest_secret::Passphrase;
-use atrest_volume::{
-    Devices, LockedVolume, OpenError, TokenInfo, UnlockError, UnlockOptions, Volume, VolumeFormat,
-};
+use atrest_volume::{Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
+use crate::token::Token;
 use crate::{Key, Locked};
 
 struct Luks<'a> {
@@ -22,6 +21,15 @@ pub(crate) fn probe<'a>(devices: Devices<'a>) -> Result<Option<Box<dyn Locked + 
 }
 
 impl Luks<'_> {
+    fn by_passphrase(&self, passphrase: &Passphrase, options: &UnlockOptions) -> Result<Volume, UnlockError> {
+        match self.header.unlock(self.devices, passphrase, options) {
+            Err(UnlockError::ReencryptionInProgress) if !options.read_only && !options.keep_key => {
+                self.recovered(passphrase, options)
+            }
+            unlocked => unlocked,
+        }
+    }
+
     /// Completes the zone in which a re-encryption was interrupted, and unlocks the volume in the state in which it is then.
     fn recovered(&self, passphrase: &Passphrase, options: &UnlockOptions) -> Result<Volume, UnlockError> {
         let refused = UnlockError::ReencryptionInProgress;
@@ -49,20 +57,15 @@ impl Locked for Luks<'_> {
 
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {
         match key {
-            Key::Passphrase(passphrase) | Key::File(passphrase) => {
-                let unlocked = self.header.unlock(self.devices, passphrase, options);
-                match unlocked {
-                    Err(UnlockError::ReencryptionInProgress) if !options.read_only && !options.keep_key => {
-                        self.recovered(passphrase, options)
-                    }
-                    unlocked => unlocked,
-                }
-            }
+            Key::Passphrase(passphrase) | Key::File(passphrase) => self.by_passphrase(passphrase, options),
+            Key::Token(token) => token.try_keyslots(options.slot, |passphrase, slot| {
+                self.by_passphrase(passphrase, &UnlockOptions { slot: Some(slot), ..options.clone() })
+            }),
             Key::Volume(key) => self.header.unlock_with_key(self.devices, key, options),
         }
     }
 
-    fn tokens(&self) -> Vec<TokenInfo> {
-        self.header.info().tokens
+    fn tokens(&self) -> Vec<Token> {
+        Token::all(&self.header)
     }
 }

@@ -6,6 +6,7 @@ use atrest_kdf::plain::PlainHash;
 use atrest_volume::plain::{PlainKey, PlainOpenError, PlainOptions, open, place};
 use atrest_volume::{Devices, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
+use crate::token::TokenKey;
 use crate::{Key, Locked};
 
 struct Plain<'a> {
@@ -34,7 +35,8 @@ impl Locked for Plain<'_> {
 
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {
         let key = match key {
-            Key::Passphrase(passphrase) => {
+            // No header, no token: none gives a key of this kind.
+            Key::Passphrase(passphrase) | Key::Token(TokenKey { passphrase, .. }) => {
                 PlainKey::Passphrase(passphrase, self.hash.ok_or(PlainOpenError::NoHash)?)
             }
             Key::File(bytes) => PlainKey::KeyFile(bytes.expose()),

@@ -15,6 +15,11 @@ use crate::{Key, KeySource, Locked};
 pub trait MayBeWrongKey {
     /// Whether another key may open the volume. If all keyslots are damaged, no key can.
     fn is_wrong_key(&self) -> bool;
+
+    /// Whether it says something of the one keyslot that was named, so that another keyslot may do.
+    fn is_of_keyslot(&self) -> bool {
+        false
+    }
 }
 
 impl MayBeWrongKey for UnlockError {
@@ -26,11 +31,19 @@ impl MayBeWrongKey for UnlockError {
                 | Self::Tcrypt(TcryptError::NotOpened { .. })
         )
     }
+
+    fn is_of_keyslot(&self) -> bool {
+        matches!(self, Self::NoSuchKeyslot { .. } | Self::Unbound { .. } | Self::KeyslotDamaged { .. })
+    }
 }
 
 impl MayBeWrongKey for ChangeError {
     fn is_wrong_key(&self) -> bool {
         matches!(self, Self::Unlock(error) if error.is_wrong_key())
+    }
+
+    fn is_of_keyslot(&self) -> bool {
+        matches!(self, Self::Unlock(error) if error.is_of_keyslot())
     }
 }
 

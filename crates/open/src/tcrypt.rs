@@ -11,6 +11,7 @@ use atrest_kdf::{KdfError, WorkLimit};
 use atrest_volume::tcrypt::{LockedTcrypt, Opened, TcryptError, TcryptOptions};
 use atrest_volume::{Devices, Passphrase, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
+use crate::token::TokenKey;
 use crate::{Key, Locked};
 
 /// Time between two looks at whether the caller gave up.
@@ -43,7 +44,9 @@ impl Locked for Tcrypt<'_> {
 
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {
         let passphrase = match key {
-            Key::Passphrase(passphrase) | Key::File(passphrase) => passphrase,
+            Key::Passphrase(passphrase) | Key::File(passphrase) | Key::Token(TokenKey { passphrase, .. }) => {
+                passphrase
+            }
             Key::Volume(_) => return Err(TcryptError::VolumeKey.into()),
         };
         let locked = LockedTcrypt::read(self.devices.header, &self.options)?;

@@ -193,12 +193,10 @@ pub enum OptionError {
         /// Bytes it must have.
         needs: usize,
     },
-    /// The sector size is not 512, 1024, 2048 or 4096, or less than the device's.
+    /// The sector size is not 512, 1024, 2048 or 4096.
     DataUnit {
         /// Bytes asked for.
         bytes: u32,
-        /// Bytes that a sector of the device has: none is smaller.
-        least: u32,
     },
     /// LUKS1 has sectors of 512 bytes.
     DataUnitLuks1 {
@@ -509,11 +507,7 @@ impl fmt::Display for OptionError {
             Self::VolumeKeyLength { has, needs } => {
                 write!(f, "the volume key has {has} bytes instead of {needs}")
             }
-            Self::DataUnit { bytes, least } if bytes < least => write!(
-                f,
-                "sectors of {bytes} bytes are smaller than those of the device, which have {least} bytes"
-            ),
-            Self::DataUnit { bytes, .. } => write!(
+            Self::DataUnit { bytes } => write!(
                 f,
                 "sectors of {bytes} bytes are not possible; they have 512, 1024, 2048 or 4096 bytes"
             ),

@@ -160,6 +160,9 @@ pub struct TokenInfo {
     pub kind: String,
     /// Keyslots that it opens.
     pub keyslots: Vec<u32>,
+    /// Of a token of the kernel's keyring: what the key is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_description: Option<String>,
 }
 
 /// A digest of a volume key.

@@ -56,6 +56,22 @@ pub struct Mapping {
     pub layers: Vec<String>,
 }
 
+impl Mapping {
+    /// Where its header is read: the file behind a loop device that begins where the file does. What was written to the file the cache of
+    /// the loop device need not know.
+    pub fn source(&self) -> &Path {
+        let begins_there = || {
+            let name = self.device.file_name()?;
+            let offset = Path::new("/sys/class/block").join(name).join("loop/offset");
+            Some(std::fs::read_to_string(offset).ok()?.trim() == "0")
+        };
+        match &self.file {
+            Some(file) if file.exists() && begins_there() == Some(true) => file,
+            _ => &self.device,
+        }
+    }
+}
+
 /// Tags that dm-integrity keeps, and the mapping in which it does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tags {

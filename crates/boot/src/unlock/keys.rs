@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use atrest_open::KeySource;
+use atrest_open::token::{Token, TokenError};
 use atrest_secret::{Passphrase, SecretBytes};
 
 use super::error::{EntryError, KeyError};
@@ -117,6 +118,11 @@ impl KeySource for Keys<'_> {
         }
         self.last = None;
         self.typed().map(Some)
+    }
+
+    fn passed_over(&mut self, token: &Token, why: &TokenError) {
+        let text = format_args!("its token {} ({}): {why}", token.info.id, token.info.kind);
+        self.unlocker.say(Level::Warning, self.entry, text);
     }
 
     fn wrong(&mut self, why: &dyn fmt::Display) {

@@ -7,6 +7,7 @@ use atrest_attach::dm;
 use atrest_cipher::CipherSpec;
 use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
+use atrest_open::token::{Token, TokensFirst};
 use atrest_open::{Format, Held, HeldError, Refused};
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
@@ -105,10 +106,10 @@ fn unlock(
         .locked(&format)
         .map_err(|error| EntryError::Header { path: path.into(), error: Box::new(error) })?;
     for token in locked.tokens() {
-        if !PASSPHRASES.contains(&token.kind.as_str()) {
+        if !PASSPHRASES.contains(&token.info.kind.as_str()) && !token.is_known() {
             let text = format_args!(
                 "its token {} ({}) can't be served here and is passed over",
-                token.id, token.kind
+                token.info.id, token.info.kind
             );
             unlocker.say(Level::Warning, entry, text);
         }
@@ -132,7 +133,14 @@ fn unlock(
             locked.try_key(&key, &options).map_err(EntryError::Unlock)
         }
         Format::ByHeader | Format::LoopAes(_) | Format::Tcrypt { .. } => {
-            let opened = atrest_open::unlock(&*locked, &mut Keys::new(unlocker, entry, source), &options);
+            let keys = Keys::new(unlocker, entry, source);
+            let known = |token: &Token| token.is_known();
+            // As systemd does: where a key is named, tokens are not looked at.
+            let tokens = match &entry.key {
+                Key::Ask => locked.tokens().into_iter().filter(known).collect(),
+                _ => Vec::new(),
+            };
+            let opened = atrest_open::unlock(&*locked, &mut TokensFirst::new(tokens, false, keys), &options);
             opened.map_err(|refused| match refused {
                 Refused::Source(error) => error,
                 Refused::Attempt(error) => EntryError::Unlock(error),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::format::PbkdfArgs;
-use super::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs};
+use super::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs, TokenArgs};
 use super::size::parse_key_bits;
 
 /// Add, change, remove, test and list the passphrases of a volume.
@@ -62,8 +62,13 @@ pub struct KeyAddArgs {
     /// Priority of the new keyslot (LUKS2).
     #[arg(long, value_name = "PRIORITY", value_enum)]
     pub priority: Option<Priority>,
+    /// Take the new passphrase from this token of the header, and let the token open the new keyslot (LUKS2).
+    #[arg(long, value_name = "N", conflicts_with_all = ["new_key_file", "new_passphrase_fd", "new_words", "unbound"])]
+    pub new_token_id: Option<u32>,
     #[command(flatten)]
     pub secret: SecretArgs,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
     #[command(flatten)]
     pub new: NewPassphraseArgs,
     #[command(flatten)]
@@ -144,6 +149,8 @@ pub struct KeyTestArgs {
     pub key_slot: Option<u32>,
     #[command(flatten)]
     pub secret: SecretArgs,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
 }
 
 /// List the keyslots. Needs no passphrase.
@@ -172,6 +179,8 @@ pub struct KeyExportArgs {
     pub key_slot: Option<u32>,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
 }
 
 /// Set which keyslots are tried first (LUKS2).

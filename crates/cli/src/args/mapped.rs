@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::open::UnlockArgs;
-use super::secrets::SecretArgs;
+use super::secrets::{SecretArgs, TokenArgs};
 use super::size::parse_size;
 
 /// Stop all reads and writes of a LUKS volume that is open, and wipe its key from memory, until `atrest resume`.
@@ -33,6 +33,8 @@ pub struct AgainArgs {
     pub key_slot: Option<u32>,
     #[command(flatten)]
     pub secret: SecretArgs,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
 }
 
 impl AgainArgs {
@@ -42,6 +44,7 @@ impl AgainArgs {
             header: self.header.clone(),
             key_slot: self.key_slot,
             secret: self.secret.clone(),
+            tokens: self.tokens.clone(),
             ..UnlockArgs::default()
         }
     }

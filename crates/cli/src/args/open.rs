@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::secrets::SecretArgs;
+use super::secrets::{SecretArgs, TokenArgs};
 use super::size::{parse_key_bits, parse_size};
 
 /// Unlock a volume and serve its plaintext: over NBD, as one file through FUSE, as a disk of a virtual machine, or as a
@@ -195,6 +195,8 @@ pub struct UnlockArgs {
     pub tcrypt: TcryptArgs,
     #[command(flatten)]
     pub secret: SecretArgs,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
 }
 
 impl UnlockArgs {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::size::parse_size;
+use crate::failure::Failure;
 
 /// The passphrase that opens a volume (or, for `format`, the one it gets).
 #[derive(Args, Clone, Debug, Default)]
@@ -41,6 +42,38 @@ pub struct SecretArgs {
     /// Open with the volume key in this file instead of a passphrase.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd", "words"])]
     pub volume_key_file: Option<PathBuf>,
+}
+
+/// Tokens of the header, which may have the passphrase (LUKS2).
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Tokens (LUKS2)")]
+pub struct TokenArgs {
+    /// Take the passphrase from this token of the header.
+    #[arg(long, value_name = "N")]
+    pub token_id: Option<u32>,
+    /// Take the passphrase from a token of this type, such as luks2-keyring.
+    #[arg(long, value_name = "TYPE")]
+    pub token_type: Option<String>,
+    /// Take the passphrase from a token, and ask for none where none has it.
+    #[arg(long)]
+    pub token_only: bool,
+}
+
+impl TokenArgs {
+    /// Whether one of them is there.
+    pub fn are_named(&self) -> bool {
+        self.token_id.is_some() || self.token_type.is_some() || self.token_only
+    }
+
+    /// Fails if there is a volume key as well, which needs no passphrase.
+    pub fn check(&self, secret: &SecretArgs) -> Result<(), Failure> {
+        match self.are_named() && secret.volume_key_file.is_some() {
+            true => Err(Failure::parameters(
+                "--volume-key-file is the key itself: --token-id, --token-type and --token-only do not go with it",
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 impl SecretArgs {

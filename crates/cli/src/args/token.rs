@@ -66,6 +66,9 @@ pub struct TokenExportArgs {
     pub id: u32,
     /// File to create; it must not exist [default: standard output].
     pub file: Option<PathBuf>,
+    /// Replace FILE if it exists.
+    #[arg(long, requires = "file")]
+    pub overwrite: bool,
 }
 
 /// Store a token, read as JSON from a file or from standard input.

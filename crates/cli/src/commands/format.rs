@@ -65,6 +65,12 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     }
 
     let data = data.open()?;
+    let block = data.device().geometry().logical_block;
+    if options.data_unit.is_some_and(|unit| unit < block) {
+        output.warn(format_args!(
+            "sectors smaller than the device's, which have {block} bytes, make small writes slower"
+        ));
+    }
     let header = header.map(Place::open).transpose()?;
     let devices = match &header {
         Some(header) => Devices::detached(header.device(), data.device()),

@@ -1,28 +1,33 @@
 //! `atrest key …`.
 
 use atrest_engine::Access;
+use atrest_open::token::Token;
 use atrest_secret::{OsRandom, Passphrase, VolumeKey};
 use atrest_volume::{ChangeError, Credential, Devices, UnlockOptions};
 use serde_json::json;
 
 use super::target::{Target, header_path, open_device, with_passphrase, write_private};
+use super::tokens::{self, with_tokens_or_passphrase};
 use super::{flash, options, text};
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
     KeyTestArgs,
 };
+use crate::args::secrets::TokenArgs;
 use crate::failure::{Code, Failure};
-use crate::output::{Output, path_text};
+use crate::output::{Output, Questions, path_text};
 use crate::progress;
 use crate::secrets::{self, Source, refuse_sharing_stdin};
 
 pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     if flash::is_flash(&args.target) {
+        flash::refuse_tokens(&args.tokens, args.new_token_id)?;
         return flash::key::add(args, output);
     }
     let options = options::keyslot(&args.pbkdf, args.new_key_slot, args.priority)?;
+    args.tokens.check(&args.secret)?;
     let mut target = Target::change(&args.target)?;
-    let new = Source::from(&args.new);
+    let new = New::of(args, &target, output)?;
     let slot = if args.unbound {
         let key = match (&args.secret.volume_key_file, options::key_len(args.key_size)) {
             (Some(path), _) => secrets::read_volume_key(path, output)?,
@@ -33,7 +38,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
                 ));
             }
         };
-        let new = new.read_new("Passphrase for the unbound keyslot", output)?;
+        let new = new.read("Passphrase for the unbound keyslot", output)?;
         let spinner = progress::spinner("deriving the key", output);
         let luks2 = target.locked.luks2_mut();
         let added = luks2.and_then(|luks2| luks2.add_unbound_key(&target.device, &key, &new, &options));
@@ -41,20 +46,22 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         added.map_err(|error| Failure::from(error).at(target.path))?
     } else if let Some(path) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(path, output)?;
-        let new = new.read_new("New passphrase", output)?;
+        let new = new.read("New passphrase", output)?;
         let spinner = progress::spinner("deriving the key", output);
         let added = target.locked.add_key(&target.device, Credential::VolumeKey(&key), &new, &options);
         spinner.finish_and_clear();
         added.map_err(|error| Failure::from(error).at(target.path))?
     } else {
         let existing = Source::from(&args.secret.passphrase);
-        refuse_sharing_stdin(&existing, &new)?;
+        if let New::Asked(new) = &new {
+            refuse_sharing_stdin(&existing, new)?;
+        }
         // Derived once: what it opens is the credential for the new keyslot.
-        let key = match existing.is_prompt() {
-            true => Existing::Key(volume_key(&existing, &target, args.key_slot, output)?),
+        let key = match existing.is_prompt() || args.tokens.are_named() {
+            true => Existing::Key(volume_key(&existing, &target, args, output)?),
             false => Existing::Passphrase(existing.read("Existing passphrase", output)?),
         };
-        let new = new.read_new("New passphrase", output)?;
+        let new = new.read("New passphrase", output)?;
         let spinner = progress::spinner("deriving the key", output);
         let credential = match &key {
             Existing::Key(key) => Credential::VolumeKey(key),
@@ -64,7 +71,40 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         spinner.finish_and_clear();
         added.map_err(|error| Failure::from(error).at(target.path))?
     };
+    if let Some(token) = args.new_token_id {
+        let luks2 = target.locked.luks2_mut();
+        let assigned = luks2.and_then(|luks2| luks2.assign_token(&target.device, token, slot, true));
+        assigned.map_err(|error| {
+            let made = format!("keyslot {slot} is made, but token {token} is not said to open it");
+            Failure::from(error).within(&made).at(target.path)
+        })?;
+    }
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
+}
+
+/// Where the passphrase of a new keyslot comes from.
+enum New {
+    Asked(Source),
+    /// From a token of the header, which opens the keyslot afterwards.
+    Token(Token),
+}
+
+impl New {
+    fn of(args: &KeyAddArgs, target: &Target<'_>, output: &Output) -> Result<Self, Failure> {
+        let Some(id) = args.new_token_id else { return Ok(Self::Asked(Source::from(&args.new))) };
+        let meant = TokenArgs { token_id: Some(id), token_only: true, ..TokenArgs::default() };
+        let tokens = tokens::chosen(Token::all(&target.locked), &meant, output);
+        let token = tokens.map_err(|failure| failure.at(target.path))?.into_iter().next();
+        // cannot fail: one of that number is there.
+        token.map(Self::Token).ok_or_else(|| ChangeError::NoSuchToken { token: id }.into())
+    }
+
+    fn read(self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
+        match self {
+            Self::Asked(source) => source.read_new(prompt, output),
+            Self::Token(token) => token.passphrase().map_err(|error| tokens::refused(&[(token, error)])),
+        }
+    }
 }
 
 /// What proves that a passphrase may be added.
@@ -75,14 +115,16 @@ enum Existing {
     Passphrase(Passphrase),
 }
 
-/// The key that a typed passphrase opens. A wrong one is told before the new one is asked for.
+/// The key that a token or a typed passphrase opens. A wrong one is told before the new one is asked for.
 fn volume_key(
     source: &Source,
     target: &Target<'_>,
-    slot: Option<u32>,
+    args: &KeyAddArgs,
     output: &Output,
 ) -> Result<VolumeKey, Failure> {
-    with_passphrase(source, target.path, output, |passphrase| {
+    // Tokens that nobody has named prove nothing here, as with cryptsetup.
+    let output = output.asking(Questions { tokens_first: false, ..output.questions() });
+    with_tokens_or_passphrase(target, &args.tokens, (source, args.key_slot), &output, |passphrase, slot| {
         target.locked.volume_key(&target.device, passphrase, slot).map(|(_, key)| key)
     })
 }
@@ -211,8 +253,10 @@ fn confirm_last(target: &Target<'_>, output: &Output) -> Result<(), Failure> {
 
 pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
     if flash::is_flash(&args.target) {
+        flash::refuse_tokens(&args.tokens, None)?;
         return flash::key::test(args, output);
     }
+    args.tokens.check(&args.secret)?;
     let target = Target::read(&args.target)?;
     if let Some(path) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(path, output)?;
@@ -226,9 +270,14 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
         tested.map_err(|error| Failure::from(error).at(target.path))?;
         return output.done(&json!({ "keyslot": null }), "the volume key belongs to the volume");
     }
-    let slot = with_passphrase(&Source::from(&args.secret.passphrase), target.path, output, |passphrase| {
-        target.locked.test_passphrase(&target.device, passphrase, args.key_slot)
-    })?;
+    let source = Source::from(&args.secret.passphrase);
+    let slot = with_tokens_or_passphrase(
+        &target,
+        &args.tokens,
+        (&source, args.key_slot),
+        output,
+        |passphrase, slot| target.locked.test_passphrase(&target.device, passphrase, slot),
+    )?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with this passphrase"))
 }
 
@@ -245,13 +294,20 @@ pub fn export(args: &KeyExportArgs, output: &Output) -> Result<(), Failure> {
     let (path, file) = (target.path.display(), args.file.display());
     output
         .confirm(&format!("whoever reads {file} can read {path} for ever, whatever its passphrases are"))?;
-    let (slot, key) = with_passphrase(&Source::from(&args.passphrase), target.path, output, |passphrase| {
-        match (args.key_slot, target.locked.luks2()) {
-            // A keyslot that is named may be an unbound one.
-            (Some(slot), Some(luks2)) => luks2.keyslot_key(&target.device, passphrase, Some(slot)),
-            (slot, _) => target.locked.volume_key(&target.device, passphrase, slot),
-        }
-    })?;
+    let source = Source::from(&args.passphrase);
+    let (slot, key) = with_tokens_or_passphrase(
+        &target,
+        &args.tokens,
+        (&source, args.key_slot),
+        output,
+        |passphrase, slot| {
+            match (args.key_slot, target.locked.luks2()) {
+                // A keyslot that is named may be an unbound one.
+                (Some(_), Some(luks2)) => luks2.keyslot_key(&target.device, passphrase, slot),
+                (None, _) | (_, None) => target.locked.volume_key(&target.device, passphrase, slot),
+            }
+        },
+    )?;
     write_private(&args.file, key.expose())?;
     output.done(
         &json!({ "keyslot": slot, "file": path_text(&args.file), "bytes": key.len() }),

@@ -113,7 +113,7 @@ pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
     if !mapping.suspended {
         return Err(DmError::NotSuspended { name: mapping.name }.into());
     }
-    let volume = again(&mapping.device, &args.again.unlock(), output)?;
+    let volume = again(mapping.source(), &args.again.unlock(), output)?;
     dm::resume(&args.name, &volume, args.disable_keyring)?;
     super::suspend::resumed(&args.name, output)
 }
@@ -121,7 +121,7 @@ pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
 pub fn resize(args: &ResizeArgs, output: &Output) -> Result<(), Failure> {
     let mapping = mapped(&args.name)?;
     let volume = match mapping.keyring && !mapping.suspended {
-        true => Some(again(&mapping.device, &args.again.unlock(), output)?),
+        true => Some(again(mapping.source(), &args.again.unlock(), output)?),
         false => None,
     };
     let size = dm::resize(&args.name, args.size, volume.as_ref())?;

@@ -38,6 +38,7 @@ mod suspend;
 pub mod target;
 mod text;
 mod token;
+pub mod tokens;
 mod tools;
 mod tree;
 mod tree_keys;

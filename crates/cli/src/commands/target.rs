@@ -13,7 +13,7 @@ use atrest_nbd::Uri;
 use atrest_open::{Device, DeviceOpenError, MayBeWrongKey, Refused, try_keys};
 use atrest_probe::{Foreign, foreign};
 use atrest_secret::Passphrase;
-use atrest_volume::{LockedVolume, OpenError, TokenInfo};
+use atrest_volume::{LockedVolume, OpenError};
 
 use super::flash;
 use crate::args::key::TargetArgs;
@@ -147,18 +147,6 @@ fn known_contents(device: &dyn BlockDevice) -> Option<String> {
     in_the_way(device, 0..device.size()).ok().flatten().map(|found| found.to_string())
 }
 
-/// Where a passphrase could not be asked for: names the tokens that might have stood for one, had they been of use here.
-pub fn with_tokens(failure: Failure, tokens: &[TokenInfo]) -> Failure {
-    let kinds: Vec<String> = tokens.iter().map(|token| format!("{} ({})", token.id, token.kind)).collect();
-    match kinds.as_slice() {
-        [] => failure,
-        [kind] => failure.adding(format!("token {kind} of the volume can't be used by atrest")),
-        kinds => {
-            failure.adding(format!("the tokens {} of the volume can't be used by atrest", kinds.join(", ")))
-        }
-    }
-}
-
 /// Reads the passphrase of `path` and tries it. Somebody who types gets three tries.
 pub fn with_passphrase<T, E: MayBeWrongKey + Display + Into<Failure>>(
     source: &Source,
@@ -184,6 +172,20 @@ pub fn refusal<E: Into<Failure>>(refused: Refused<Failure, E>, path: &Path) -> F
 pub fn create_private(path: &Path) -> Result<File, Failure> {
     let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     open.map_err(|error| Failure::io(&error).at(path))
+}
+
+/// Writes a private file in place of the one that is there, if there is one: that stays until the new one is on the media.
+pub fn replace_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    // intended: a path without a name is a directory, which the renaming refuses.
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    write_private(&beside, bytes)?;
+    std::fs::rename(&beside, path).map_err(|error| {
+        // What was written is of no use; that it can't be removed changes nothing about the error.
+        let _ = std::fs::remove_file(&beside);
+        Failure::io(&error).at(path)
+    })
 }
 
 /// Writes a new private file that is on the media when this returns, or not there at all.

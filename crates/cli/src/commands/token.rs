@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use atrest_volume::ChangeError;
 use serde_json::json;
 
-use super::target::{Target, write_private};
+use super::target::{Target, replace_private, write_private};
 use crate::args::key::TargetArgs;
 use crate::args::token::{
     TokenAddArgs, TokenExportArgs, TokenImportArgs, TokenListArgs, TokenRemoveArgs, TokenUnassignArgs,
@@ -37,7 +37,10 @@ pub fn export(args: &TokenExportArgs, output: &Output) -> Result<(), Failure> {
         None if io::stdout().is_terminal() => Ok(writeln!(io::stdout(), "{token}")?),
         None => Ok(io::stdout().write_all(token.as_bytes())?),
         Some(file) => {
-            write_private(file, token.as_bytes())?;
+            match args.overwrite {
+                true => replace_private(file, token.as_bytes())?,
+                false => write_private(file, token.as_bytes())?,
+            }
             output.done(
                 &json!({ "token": args.id, "file": path_text(file) }),
                 &format!("{}: token {}", file.display(), args.id),

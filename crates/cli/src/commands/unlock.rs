@@ -7,11 +7,11 @@ use std::time::SystemTime;
 use atrest_device::SECTOR_SIZE;
 use atrest_engine::{Access, Disk, DiskOptions};
 use atrest_kdf::plain::PlainHash;
-use atrest_open::{Device, Format, Held, HeldError, Key, Locked, Reopen};
+use atrest_open::{Device, Format, Held, HeldError, Key, Locked, Refused, Reopen};
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
 
-use super::{flash, foreign, options, target};
+use super::{flash, foreign, options, target, tokens};
 use crate::args::open::{UnlockArgs, VolumeType};
 use crate::asked::Asked;
 use crate::failure::{Code, Failure};
@@ -200,6 +200,7 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
             .hint("a view has whole data units: a multiple of 512 bytes, or of the volume's sector size"));
     }
     flash::refuse_store(args.store.is_some() || args.without_freshness)?;
+    args.tokens.check(&args.secret)?;
     let plain = &args.plain;
     let only_plain = plain.sector_size.is_some() || plain.iv_large_sectors;
     let has_place = plain.key_size.is_some() || plain.offset.is_some() || plain.skip.is_some() || only_plain;
@@ -231,6 +232,9 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
         _ if is_tcrypt && (args.key_slot.is_some() || has_place) => Err(Failure::parameters(
             "the header of a TrueCrypt or VeraCrypt volume has no keyslots, and says where the data is",
         )),
+        VolumeType::Plain if args.tokens.are_named() => {
+            Err(Failure::parameters("a plain volume has no header, which could have tokens"))
+        }
         _ => Ok(()),
     }
 }
@@ -321,11 +325,16 @@ fn volume(
         return locked.try_key(&key, &options).map_err(|error| at(error.into()));
     }
     let key = if source.is_key_file() { Key::File } else { Key::Passphrase };
-    let opened = atrest_open::unlock(&*locked, &mut Asked::volume(&source, path, output, key), &options);
-    opened.map_err(|refused| {
-        let failure = target::refusal(refused, path);
-        match source.is_prompt() && failure.code() == Code::Parameters as u8 {
-            true => target::with_tokens(failure, &locked.tokens()),
+    let all = if source.is_prompt() || args.tokens.are_named() { locked.tokens() } else { Vec::new() };
+    let chosen = tokens::chosen(all, &args.tokens, output).map_err(at)?;
+    let mut keys = tokens::first(chosen, &args.tokens, Asked::volume(&source, path, output, key));
+    let opened = atrest_open::unlock(&*locked, &mut keys, &options);
+    opened.map_err(|error| {
+        let nobody_asked =
+            matches!(&error, Refused::Source(failure) if failure.code() == Code::Parameters as u8);
+        let failure = tokens::why(error, &args.tokens, keys.failed(), path);
+        match nobody_asked && !keys.failed().is_empty() {
+            true => failure.adding(tokens::sentences(keys.failed())),
             false => failure,
         }
     })

@@ -76,6 +76,9 @@ fn luks2(text: &mut String, info: &Info) -> std::fmt::Result {
     writeln!(text, "Tokens:")?;
     for token in &info.tokens {
         writeln!(text, "  {}: {}", token.id, plain(&token.kind))?;
+        if let Some(description) = &token.key_description {
+            writeln!(text, "\tKey description: {}", plain(description))?;
+        }
         for slot in &token.keyslots {
             writeln!(text, "\tKeyslot:    {slot}")?;
         }

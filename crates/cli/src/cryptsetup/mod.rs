@@ -18,6 +18,7 @@ mod words;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use atrest_kdf::WorkLimit;
 use clap::Parser;
@@ -182,11 +183,13 @@ fn source(request: &Request) -> Source {
 
 /// Passphrases come from standard input where it is no terminal.
 fn output(request: &Request, globals: &GlobalArgs) -> Output {
-    let mut questions = Questions { from_stdin: true, ..Questions::default() };
+    let mut questions = Questions { from_stdin: true, tokens_first: true, ..Questions::default() };
     if let Some(tries) = request.number("tries") {
         // intended: that many are without end.
         questions.tries = u32::try_from(tries).unwrap_or(u32::MAX).max(1);
     }
+    // 0 is without end, as with cryptsetup.
+    questions.timeout = request.number("timeout").filter(|seconds| *seconds > 0).map(Duration::from_secs);
     // Of a key file they say where its key is, and of standard input where a passphrase is.
     if !request.has("key-file") {
         // intended: from the beginning.

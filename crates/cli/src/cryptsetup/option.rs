@@ -67,6 +67,7 @@ pub const OPTIONS: &[Opt] = &[
     any("dump-master-key", None, Flag),
     any("dump-volume-key", None, Flag),
     any("encrypt", None, Flag),
+    any("external-tokens-path", None, Text),
     any("face", None, Text),
     any("force-password", None, Flag),
     with("force-offline-reencrypt", None, Flag, &[Reencrypt]),
@@ -163,6 +164,7 @@ pub const WITHOUT_EFFECT: &[&str] = &[
     "disable-keyring",
     "disable-locks",
     "disable-external-tokens",
+    "external-tokens-path",
     "debug",
     "debug-json",
     "progress-frequency",
@@ -171,4 +173,5 @@ pub const WITHOUT_EFFECT: &[&str] = &[
     "verbose",
     "batch-mode",
     "tries",
+    "timeout",
 ];

@@ -113,6 +113,7 @@ struct Line<'a> {
 
 /// Options that `atrest` has under the same name.
 const SECRET: &[&str] = &["key-file", "verify-passphrase"];
+const TOKENS: &[&str] = &["token-id", "token-type", "token-only"];
 const KEYSLOT: &[&str] = &[
     "pbkdf",
     "hash",
@@ -183,6 +184,14 @@ impl<'a> Line<'a> {
     fn secret(&mut self) {
         self.pass(SECRET);
         self.part(self.request.has("key-file"));
+    }
+
+    /// Tokens that may have the passphrase. A volume key needs none, and cryptsetup then looks at none.
+    fn tokens(&mut self) {
+        match self.request.volume_key_file() {
+            Some(_) => self.uses(TOKENS),
+            None => self.pass(TOKENS),
+        }
     }
 
     /// Which part of a key file counts. Of standard input the questions know it.
@@ -268,6 +277,7 @@ fn test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     key_size_of_file(line);
     line.words(&["--quiet", "key", "test"]);
     line.secret();
+    line.tokens();
     line.pass(&["header", "key-slot"]);
     line.volume_key();
     line.operands([line.request.first()]);
@@ -294,7 +304,7 @@ fn refresh(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     let mapped = mapped
         .first()
         .ok_or_else(|| Failure::new(Code::Device, format!("/dev/mapper/{} is not open", name.display())))?;
-    let device = device.unwrap_or_else(|| mapped.device.clone().into_os_string());
+    let device = device.unwrap_or_else(|| mapped.source().into());
     let kind = if mapped.kind == "PLAIN" { "plain" } else { kind(line)? };
     line.uses(&["type"]);
     open_as(line, kind, &device, name.as_os_str())
@@ -314,7 +324,10 @@ fn open_as(line: &mut Line<'_>, kind: &str, device: &OsStr, name: &OsStr) -> Res
         "plain" => without_header(line)?,
         "loopaes" => loopaes(line)?,
         "tcrypt" => tcrypt(line),
-        _ => line.secret(),
+        _ => {
+            line.secret();
+            line.tokens();
+        }
     }
     face(line, name)?;
     line.operands([device]);
@@ -480,6 +493,7 @@ fn resume(line: &mut Line<'_>) -> Vec<OsString> {
     line.uses(&["type"]);
     line.words(&["--quiet", "resume"]);
     line.secret();
+    line.tokens();
     line.pass(&["header", "key-slot", "disable-keyring"]);
     line.volume_key();
     line.operands([name(line.request)]);
@@ -490,6 +504,7 @@ fn resize(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.uses(&["type"]);
     line.words(&["--quiet", "resize"]);
     line.secret();
+    line.tokens();
     line.pass(&["header", "key-slot"]);
     size(line)?;
     line.operands([name(line.request)]);
@@ -570,7 +585,12 @@ fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         false => key_size_of_file(line),
     }
     line.volume_key();
+    add_key_by_token(line);
     line.new_passphrase("new-keyfile")?;
+    if line.file(1, "new-keyfile")?.is_none() {
+        line.pass(&["new-token-id"]);
+    }
+    line.uses(&["new-token-id"]);
     if let Some(slot) = line.request.text("key-slot").map(OsStr::to_owned) {
         // Alone it is the number of the new one.
         let ours = if line.request.has("new-key-slot") { "--key-slot" } else { "--new-key-slot" };
@@ -578,6 +598,18 @@ fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     }
     line.operands([line.request.first()]);
     Ok(line.words.split_off(0))
+}
+
+/// Of luksAddKey a key file proves more than tokens, and where tokens are named, nobody is asked for a passphrase.
+fn add_key_by_token(line: &mut Line<'_>) {
+    line.uses(TOKENS);
+    let file = line.request.text("key-file").is_some_and(|file| file != "-");
+    if !file && !line.request.has("unbound") && TOKENS.iter().any(|name| line.request.has(name)) {
+        line.tokens();
+        if line.request.volume_key_file().is_none() && !line.request.has("token-only") {
+            line.words(&["--token-only"]);
+        }
+    }
 }
 
 fn change_key(line: &mut Line<'_>, keep: bool) -> Result<Vec<OsString>, Failure> {
@@ -651,11 +683,13 @@ fn dump(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     }
     let Some(file) = line.request.volume_key_file().map(OsStr::to_owned) else {
         line.uses(&["key-slot", "key-file", "verify-passphrase", "keyfile-offset", "keyfile-size"]);
+        line.uses(TOKENS);
         return Ok(vec![Job::VolumeKey]);
     };
     line.uses(&["volume-key-file", "master-key-file"]);
     line.words(&["--quiet", "key", "export"]);
     line.secret();
+    line.pass(TOKENS);
     line.pass(&["header", "key-slot"]);
     line.operands([line.request.first().as_os_str(), &file]);
     Ok(one(line.words.split_off(0)))
@@ -754,6 +788,9 @@ fn token(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         }
         ("export", Some(id)) => {
             line.words(&["export"]);
+            if file.is_some() {
+                line.words(&["--overwrite"]);
+            }
             line.pass(&["header"]);
             line.uses(&["json-file", "token-id"]);
             line.operands([Some(device), Some(id), file].into_iter().flatten());

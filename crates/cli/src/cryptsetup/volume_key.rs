@@ -7,9 +7,11 @@ use atrest_volume::Info;
 use zeroize::Zeroizing;
 
 use super::words::Request;
-use crate::commands::target::{open_device, with_passphrase};
+use crate::args::secrets::TokenArgs;
+use crate::commands::target::{Target, open_device};
+use crate::commands::tokens::with_tokens_or_passphrase;
 use crate::failure::Failure;
-use crate::output::{Output, plain};
+use crate::output::{Output, Questions, plain};
 use crate::secrets::Source;
 
 pub fn dump(request: &Request, source: &Source, output: &Output) -> Result<u8, Failure> {
@@ -18,15 +20,24 @@ pub fn dump(request: &Request, source: &Source, output: &Output) -> Result<u8, F
         "the volume key of {} will be shown; whoever has it reads the volume for ever",
         path.display()
     ))?;
-    let locked = super::report::header(request)?;
     let device = open_device(path, Access::ReadOnly)?;
+    let locked = super::report::header(request)?;
+    let target = Target { path, device, locked };
     let slot = request.number("key-slot").and_then(|slot| u32::try_from(slot).ok());
     let unbound = request.has("unbound");
-    let (slot, key) = with_passphrase(source, path, output, |passphrase| match locked.luks2() {
-        Some(luks2) if unbound => luks2.keyslot_key(&device, passphrase, slot),
-        _ => locked.volume_key(&device, passphrase, slot),
-    })?;
-    let info = locked.info();
+    // Tokens that nobody has named give no key away.
+    let output = output.asking(Questions { tokens_first: false, ..output.questions() });
+    let (slot, key) = with_tokens_or_passphrase(
+        &target,
+        &tokens(request)?,
+        (source, slot),
+        &output,
+        |passphrase, slot| match target.locked.luks2() {
+            Some(luks2) if unbound => luks2.keyslot_key(&target.device, passphrase, slot),
+            _ => target.locked.volume_key(&target.device, passphrase, slot),
+        },
+    )?;
+    let info = target.locked.info();
     let mut text = head(&path.display().to_string(), &info, unbound.then_some(slot), key.len());
     for (number, line) in key.expose().chunks(16).enumerate() {
         if number > 0 {
@@ -42,6 +53,16 @@ pub fn dump(request: &Request, source: &Source, output: &Output) -> Result<u8, F
     out.write_all(&text)?;
     out.flush()?;
     Ok(0)
+}
+
+/// The tokens that are meant.
+fn tokens(request: &Request) -> Result<TokenArgs, Failure> {
+    let token_id = request.number("token-id").map(u32::try_from).transpose();
+    Ok(TokenArgs {
+        token_id: token_id.map_err(|_| Failure::parameters("--token-id: there are no such numbers"))?,
+        token_type: request.text("token-type").map(|kind| kind.to_string_lossy().into_owned()),
+        token_only: request.has("token-only"),
+    })
 }
 
 /// What stands before the key, with room for the key behind it: what has to grow leaves a copy.

@@ -363,12 +363,10 @@ fn of_passphrases_that_nobody_can_type() {
     scratch.file("tpm", r#"{"type":"systemd-tpm2","keyslots":["0"]}"#);
     scratch.file("fido", r#"{"type":"systemd-fido2","keyslots":["0"]}"#);
     scratch.atrest(&["token", "import", "vol", "tpm"]).ok();
-    let one = format!("{none}; token 0 (systemd-tpm2) of the volume can't be used by atrest");
+    let one = format!("{none}; token 0 (systemd-tpm2): its type can't be used here");
     says(&scratch, &["open", "vol", "--nbd"], 1, &one, existing);
     scratch.atrest(&["token", "import", "vol", "fido"]).ok();
-    let two = format!(
-        "{none}; the tokens 0 (systemd-tpm2), 1 (systemd-fido2) of the volume can't be used by atrest"
-    );
+    let two = format!("{one}; token 1 (systemd-fido2): its type can't be used here");
     says(&scratch, &["decrypt", "vol", "out"], 1, &two, existing);
 }
 

@@ -2,7 +2,9 @@
 
 use crate::common::terminal::{Terminal, ends};
 use crate::common::{CHEAP, Scratch};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
 
 /// A volume that opens with these bytes.
 fn volume(passphrase: &[u8]) -> Scratch {
@@ -31,6 +33,25 @@ fn every_typed_byte_counts() {
         terminal.types(passphrase);
         terminal.types(b"\n");
         assert_eq!(ends(child).code(), Some(0), "{program}");
+        assert!(terminal.echoes(), "{program}");
+    }
+}
+
+#[test]
+fn somebody_who_types_nothing_is_waited_for_as_long_as_cryptsetup_waits() {
+    let scratch = volume(b"secret");
+    std::fs::create_dir(scratch.path("named")).expect("made");
+    symlink(env!("CARGO_BIN_EXE_atrest"), scratch.path("named/cryptsetup")).expect("a link");
+    let ours = scratch.path("named/cryptsetup").display().to_string();
+    for program in ["cryptsetup", &ours] {
+        let mut terminal = Terminal::new();
+        let mut command = scratch.command(program);
+        let begun = Instant::now();
+        let child = terminal.start(command.args(["open", "--test-passphrase", "--timeout", "1", "vol"]));
+        terminal.shows(": ");
+        terminal.hides();
+        assert_eq!(ends(child).code(), Some(1), "{program}");
+        assert!(begun.elapsed() >= Duration::from_secs(1), "{program} waits");
         assert!(terminal.echoes(), "{program}");
     }
 }

@@ -423,6 +423,7 @@ impl BlockDevice for Disk {
             logical_block: unit.max(media.logical_block),
             physical_block: unit.max(media.physical_block),
             optimal_alignment: unit.max(media.optimal_alignment),
+            alignment_offset: 0,
         }
     }
 

@@ -511,7 +511,9 @@ fn block_geometry(device: &File) -> io::Result<Geometry> {
         Ok(size) if size.is_power_of_two() && size >= physical_block => size.max(default),
         _ => default,
     };
-    Ok(Geometry { logical_block, physical_block, optimal_alignment })
+    // intended: a device that names none begins with a whole block.
+    let alignment_offset = sys::block_device_alignment_offset(device).unwrap_or(0);
+    Ok(Geometry { logical_block, physical_block, optimal_alignment, alignment_offset })
 }
 
 /// The directory that a path's last component lies in.

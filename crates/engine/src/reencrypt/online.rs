@@ -260,6 +260,7 @@ impl BlockDevice for Online {
             logical_block: old.logical_block.max(new.logical_block),
             physical_block: old.physical_block.max(new.physical_block),
             optimal_alignment: old.optimal_alignment.max(new.optimal_alignment),
+            alignment_offset: 0,
         }
     }
 

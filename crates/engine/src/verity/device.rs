@@ -104,6 +104,7 @@ impl BlockDevice for VerityDevice {
             logical_block: below.logical_block.max(block.min(4096)),
             physical_block: below.physical_block.max(block),
             optimal_alignment: below.optimal_alignment.max(block),
+            alignment_offset: below.alignment_offset,
         }
     }
 

@@ -14,6 +14,7 @@ mod pair;
 mod reencrypt;
 mod rules;
 mod text;
+mod token;
 mod view;
 
 pub use binary::{BinaryHeader, Checksum, CopyKind, header_size};
@@ -25,6 +26,7 @@ pub use reencrypt::{
     Checksums, ReencryptDirection, ReencryptMode, Reencryption, ReencryptionFault, Resilience, Shift,
 };
 pub use text::HeaderText;
+pub use token::{KEYRING_TOKEN, keyring_description};
 pub use view::{
     Af, Area, AreaKind, Argon2, Config, Digest, DigestKind, Integrity, Kdf, Keyslot, KeyslotKind, Priority,
     Requirement, Segment, SegmentKind, SegmentSize, Token,

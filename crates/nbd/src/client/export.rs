@@ -219,7 +219,7 @@ impl BlockDevice for Export {
         // What a server prefers may be the cluster of an image, which is no block of anything.
         let preferred = if self.terms.preferred <= 64 << 10 { self.terms.preferred } else { 0 };
         let physical_block = preferred.max(usual.physical_block).max(logical_block);
-        Geometry { logical_block, physical_block, optimal_alignment: usual.optimal_alignment }
+        Geometry { logical_block, physical_block, ..usual }
     }
 
     fn is_read_only(&self) -> bool {

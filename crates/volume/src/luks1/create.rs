@@ -142,7 +142,9 @@ impl Plan {
             (None, asked) => {
                 let alignment = asked.unwrap_or_else(|| default_alignment(devices.data)).max(SECTOR_SIZE);
                 let far = OptionError::DataOffset { bytes: alignment, header: areas_end };
-                areas_end.checked_next_multiple_of(alignment).ok_or(far)?
+                let first = if asked.is_some() { 0 } else { devices.data.geometry().alignment_offset.into() };
+                let place = areas_end.checked_next_multiple_of(alignment);
+                place.and_then(|place| place.checked_add(first)).ok_or(far)?
             }
         };
         let bad = OptionError::DataOffset { bytes: offset, header: areas_end };

@@ -234,16 +234,21 @@ fn volume_key(options: &FormatOptions, key_len: usize) -> Result<VolumeKey, Form
 }
 
 fn data_unit(data: &dyn Media, options: &FormatOptions) -> Result<u32, FormatError> {
+    let geometry = data.geometry();
     let chosen = match options.data_unit {
         Some(unit) => unit,
-        // Like cryptsetup: 4096 where the device writes such blocks and is made of whole ones.
-        None if data.geometry().physical_block >= 4096 && data.size().is_multiple_of(4096) => 4096,
+        // Like cryptsetup: 4096 where the device writes such blocks, begins with one and is made of whole ones.
+        None if geometry.physical_block >= 4096
+            && geometry.alignment_offset == 0
+            && data.size().is_multiple_of(4096) =>
+        {
+            4096
+        }
         None => 512,
     };
-    let least = data.geometry().logical_block.min(4096);
-    match matches!(chosen, 512 | 1024 | 2048 | 4096) && chosen >= least {
+    match matches!(chosen, 512 | 1024 | 2048 | 4096) {
         true => Ok(chosen),
-        false => Err(OptionError::DataUnit { bytes: chosen, least }.into()),
+        false => Err(OptionError::DataUnit { bytes: chosen }.into()),
     }
 }
 
@@ -299,7 +304,7 @@ fn layout(
         (Some(0), false) => return Err(OptionError::DataOffset { bytes: 0, header: total }.into()),
         (Some(bytes), _) => bytes,
         (None, true) => 0,
-        (None, false) => aligned(total, devices.data, options)?,
+        (None, false) => aligned(total, devices.data, options, data_unit)?,
     };
     // intended: data that begins behind the end is refused below; until then it is empty.
     let data = devices.data.size().saturating_sub(data_offset);
@@ -317,14 +322,23 @@ fn layout(
     Ok(Layout { header_size, keyslots_size, data_offset })
 }
 
-fn aligned(total: u64, data: &dyn Media, options: &FormatOptions) -> Result<u64, FormatError> {
-    let alignment = options.data_alignment.unwrap_or_else(|| data.geometry().optimal_alignment.into());
+/// The first place behind the header that is aligned as the device likes it, or as was asked for.
+fn aligned(
+    total: u64,
+    data: &dyn Media,
+    options: &FormatOptions,
+    data_unit: u32,
+) -> Result<u64, FormatError> {
+    let geometry = data.geometry();
+    let (alignment, first) = match options.data_alignment {
+        Some(asked) => (asked, 0),
+        None => (geometry.optimal_alignment.into(), geometry.alignment_offset.into()),
+    };
     let alignment = alignment.max(AREA_ALIGNMENT);
-    let fault = OptionError::DataOffset { bytes: alignment, header: total };
-    if !alignment.is_multiple_of(AREA_ALIGNMENT) {
-        return Err(fault.into());
-    }
-    total.checked_next_multiple_of(alignment).ok_or(FormatError::Option(fault))
+    let place = total.checked_next_multiple_of(alignment).and_then(|place| place.checked_add(first));
+    place
+        .filter(|place| place.is_multiple_of(data_unit.into()))
+        .ok_or(FormatError::Option(OptionError::DataOffset { bytes: alignment, header: total }))
 }
 
 /// Derives, seals and describes. Takes the time that the key derivation takes; writes nothing.

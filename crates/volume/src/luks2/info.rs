@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use atrest_format::luks2::{
     AreaKind, Digest, DigestKind, HeaderError, Kdf, Keyslot, KeyslotKind, Priority as FormatPriority,
-    Reencryption, Requirement, Segment, SegmentKind, SegmentSize,
+    Reencryption, Requirement, Segment, SegmentKind, SegmentSize, keyring_description,
 };
 
 use super::Luks2;
@@ -42,7 +42,12 @@ impl Luks2 {
             segments: metadata.segments().iter().map(|segment| self.segment_info(segment)).collect(),
             keyslots: metadata.keyslots().iter().map(|keyslot| self.keyslot_info(keyslot)).collect(),
             tokens: tokens
-                .map(|t| TokenInfo { id: t.id, kind: t.kind.clone(), keyslots: t.keyslots.clone() })
+                .map(|token| TokenInfo {
+                    id: token.id,
+                    kind: token.kind.clone(),
+                    keyslots: token.keyslots.clone(),
+                    key_description: self.token(token.id).as_deref().and_then(keyring_description),
+                })
                 .collect(),
             digests: metadata.digests().iter().map(digest_info).collect(),
             reencryption: metadata.reencryption().ok().map(|state| reencryption_info(&state)),

@@ -21,6 +21,8 @@ pub use backup::{header_backup, header_restore};
 pub(crate) use create::default_key_len;
 pub use create::format;
 
+pub use atrest_format::luks2::{KEYRING_TOKEN, keyring_description};
+
 use atrest_device::{LockMode, Media};
 use atrest_format::luks2::{HeaderPair, Metadata};
 

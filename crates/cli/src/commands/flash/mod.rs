@@ -27,7 +27,7 @@ use crate::args::header::{EraseArgs, InfoArgs};
 use crate::args::inside::PartitionArgs;
 use crate::args::key::TargetArgs;
 use crate::args::open::{UnlockArgs, VolumeType};
-use crate::args::secrets::PassphraseArgs;
+use crate::args::secrets::{PassphraseArgs, TokenArgs};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::secrets::Source;
@@ -81,6 +81,15 @@ pub fn refuse_store(named: bool) -> Result<(), Failure> {
         .hint("`atrest info` says what this is; for anything else leave them out"));
     }
     Ok(())
+}
+
+/// Fails if a token was named, which LUKS2 alone has.
+pub fn refuse_tokens(args: &TokenArgs, new: Option<u32>) -> Result<(), Failure> {
+    match args.are_named() || new.is_some() {
+        true => Err(Failure::parameters("encrypted flash has no tokens")
+            .hint("leave --token-id, --token-type, --token-only and --new-token-id out")),
+        false => Ok(()),
+    }
 }
 
 /// A header that is being looked at or changed, under the metadata lock.
@@ -156,6 +165,7 @@ pub fn tree(
     write: bool,
     output: &Output,
 ) -> Result<Box<dyn FileTree>, Failure> {
+    refuse_tokens(&args.tokens, None)?;
     if partition.partition.is_some() || args.size.is_some() || args.secret.volume_key_file.is_some() {
         return Err(
             Failure::parameters("encrypted flash has no --partition, --size and --volume-key-file").at(path)

@@ -184,7 +184,7 @@ fn target(previous: &Segment, options: &ReencryptOptions) -> Result<Target, Reen
     }
     let data_unit = options.data_unit.unwrap_or(*sector_size);
     if !matches!(data_unit, 512 | 1024 | 2048 | 4096) {
-        return Err(OptionError::DataUnit { bytes: data_unit, least: 512 }.into());
+        return Err(OptionError::DataUnit { bytes: data_unit }.into());
     }
     let key_len = options.key_len.or_else(|| options.cipher.as_ref().map(create::default_key_len));
     Ok(Target { cipher, data_unit, key_len })

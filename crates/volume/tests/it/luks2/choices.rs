@@ -81,12 +81,14 @@ fn a_detached_header_takes_what_its_device_has_and_no_more_than_16_mib() {
 #[test]
 fn data_is_aligned_to_what_is_asked_for_or_what_the_device_likes() {
     let device = FaultDevice::zeroed(8 << 20);
-    let aligned = |asked: Option<u64>, likes: u32| {
-        let geometry = Geometry { optimal_alignment: likes, ..Geometry::default() };
+    let placed = |asked: Option<u64>, likes: u32, first: u32, data_unit: Option<u32>| {
+        let geometry = Geometry { optimal_alignment: likes, alignment_offset: first, ..Geometry::default() };
         let device = ShapedDevice(&device, geometry);
-        let options = FormatOptions { keyslots_size: Some(LEAST), data_alignment: asked, ..small() };
+        let options =
+            FormatOptions { keyslots_size: Some(LEAST), data_alignment: asked, data_unit, ..small() };
         luks2::format(Devices::together(&device), &passphrase("one"), &options).map(|luks| places(&luks).1)
     };
+    let aligned = |asked, likes| placed(asked, likes, 0, Some(4096));
     let end = 0x8000 + LEAST;
     assert_eq!(aligned(None, 1 << 20), Ok(MIB));
     assert_eq!(aligned(None, 3 << 20), Ok(3 * MIB));
@@ -100,10 +102,16 @@ fn data_is_aligned_to_what_is_asked_for_or_what_the_device_likes() {
             "{bytes}: {refused:?}"
         );
     }
+    // Sectors alone need no more than their own size. Nothing is said of the place: then it begins where whole blocks do.
+    assert_eq!(placed(Some(4608), 1 << 20, 0, Some(512)), Ok(end.next_multiple_of(4608)));
+    assert_eq!(placed(None, 1 << 20, 3584, Some(512)), Ok(MIB + 3584));
+    assert_eq!(placed(None, 1 << 20, 3584, None), Ok(MIB + 3584), "and sectors are of 512 bytes then");
+    assert_eq!(placed(Some(MIB), 1 << 20, 3584, Some(512)), Ok(MIB));
+    assert!(placed(None, 1 << 20, 3584, Some(1024)).is_err());
 }
 
 #[test]
-fn data_units_follow_the_device_and_are_never_smaller_than_its_blocks() {
+fn data_units_follow_the_device_if_none_are_asked_for() {
     let unit = |size: usize, logical_block: u32, physical_block: u32, asked: Option<u32>| {
         let device = FaultDevice::zeroed(size);
         let device = ShapedDevice(&device, Geometry { logical_block, physical_block, ..Geometry::default() });
@@ -120,11 +128,11 @@ fn data_units_follow_the_device_and_are_never_smaller_than_its_blocks() {
     for asked in [512, 1024, 2048, 4096] {
         assert_eq!(unit(SIZE, 512, 512, Some(asked)), Ok(asked));
     }
-    let refused = |bytes, least| Err(FormatError::Option(OptionError::DataUnit { bytes, least }));
     for bytes in [0, 256, 1536, 8192] {
-        assert_eq!(unit(SIZE, 512, 512, Some(bytes)), refused(bytes, 512));
+        let refused = FormatError::Option(OptionError::DataUnit { bytes });
+        assert_eq!(unit(SIZE, 512, 512, Some(bytes)), Err(refused));
     }
-    assert_eq!(unit(SIZE, 4096, 4096, Some(2048)), refused(2048, 4096));
+    assert_eq!(unit(SIZE, 4096, 4096, Some(2048)), Ok(2048), "what is written has whole blocks all the same");
     assert_eq!(unit(SIZE, 4096, 4096, Some(4096)), Ok(4096));
     assert_eq!(unit(SIZE, 8192, 8192, Some(4096)), Ok(4096), "no data unit is larger");
 }

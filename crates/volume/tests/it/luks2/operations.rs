@@ -44,7 +44,7 @@ fn options_that_can_not_be_used_are_refused_before_anything_is_written() {
     );
     assert_eq!(
         refused(FormatOptions { data_unit: Some(8192), ..small() }),
-        OptionError::DataUnit { bytes: 8192, least: 512 }
+        OptionError::DataUnit { bytes: 8192 }
     );
     assert_eq!(
         refused(FormatOptions { key_len: Some(33), ..small() }),

@@ -1,0 +1,117 @@
+//! The passphrases of tokens, and then the keys of another source.
+
+use core::fmt::Display;
+use std::vec::IntoIter;
+
+use super::{Token, TokenError};
+use crate::{Key, KeySource};
+
+/// A key source that tries tokens before it has another one asked.
+#[derive(Debug)]
+pub struct TokensFirst<S> {
+    tokens: IntoIter<Token>,
+    /// The token whose passphrase is being tried.
+    tried: Option<Token>,
+    failed: Vec<(Token, TokenError)>,
+    only: bool,
+    then: S,
+}
+
+impl<S> TokensFirst<S> {
+    /// These tokens, in this order, and then, unless they are the `only` ones, what `then` has.
+    pub fn new(tokens: Vec<Token>, only: bool, then: S) -> Self {
+        Self { tokens: tokens.into_iter(), tried: None, failed: Vec::new(), only, then }
+    }
+
+    /// The tokens that have not opened the volume, and why.
+    pub fn failed(&self) -> &[(Token, TokenError)] {
+        &self.failed
+    }
+}
+
+impl<S: KeySource<Key = Key>> TokensFirst<S> {
+    fn pass_over(&mut self, token: Token, why: TokenError) {
+        self.then.passed_over(&token, &why);
+        self.failed.push((token, why));
+    }
+}
+
+impl<S: KeySource<Key = Key>> KeySource for TokensFirst<S> {
+    type Key = Key;
+    type Error = S::Error;
+
+    fn next_key(&mut self) -> Result<Option<Key>, S::Error> {
+        while let Some(token) = self.tokens.next() {
+            match token.key() {
+                Ok(key) => {
+                    self.tried = Some(token);
+                    return Ok(Some(Key::Token(key)));
+                }
+                Err(error) => self.pass_over(token, error),
+            }
+        }
+        if self.only { Ok(None) } else { self.then.next_key() }
+    }
+
+    fn during<T>(&mut self, attempt: impl FnOnce() -> T) -> T {
+        self.then.during(attempt)
+    }
+
+    fn wrong(&mut self, why: &dyn Display) {
+        match self.tried.take() {
+            Some(token) => self.pass_over(token, TokenError::Wrong),
+            None => self.then.wrong(why),
+        }
+    }
+
+    fn right(&mut self, key: Key) {
+        self.then.right(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atrest_volume::TokenInfo;
+
+    use super::*;
+    use crate::OneKey;
+
+    fn token(id: u32, kind: &str, keyslots: &[u32], more: &str) -> Token {
+        let text = format!(r#"{{"type":"{kind}","keyslots":[]{more}}}"#);
+        Token {
+            info: TokenInfo { id, kind: kind.into(), keyslots: keyslots.to_vec(), key_description: None },
+            text,
+        }
+    }
+
+    fn other() -> OneKey<Key> {
+        OneKey::new(Key::Passphrase(atrest_secret::Passphrase::copy_from(b"typed")))
+    }
+
+    #[test]
+    fn tokens_that_cannot_be_used_are_passed_over_for_the_other_source() {
+        let named = r#","key_description":"atrest:no key of this name""#;
+        let tokens = vec![
+            token(0, "systemd-tpm2", &[0], ""),
+            token(1, "luks2-keyring", &[], named),
+            token(2, "luks2-keyring", &[0], ""),
+            token(3, "luks2-keyring", &[0], named),
+        ];
+        let mut keys = TokensFirst::new(tokens.clone(), false, other());
+        assert!(matches!(keys.next_key(), Ok(Some(Key::Passphrase(_)))));
+        let failed: Vec<_> = keys.failed().iter().map(|(token, why)| (token.info.id, why.clone())).collect();
+        let missing = TokenError::NoKey { description: "atrest:no key of this name".into() };
+        assert_eq!(
+            failed,
+            [
+                (0, TokenError::UnknownType),
+                (1, TokenError::NoKeyslots),
+                (2, TokenError::Malformed),
+                (3, missing)
+            ]
+        );
+        let mut keys = TokensFirst::new(tokens, true, other());
+        assert!(matches!(keys.next_key(), Ok(None)), "with tokens only, nobody else is asked");
+        assert_eq!(keys.failed().len(), 4);
+    }
+}

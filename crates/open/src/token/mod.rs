@@ -1,0 +1,104 @@
+//! Tokens: what a LUKS2 header says of where a passphrase is found, beside in somebody's head.
+//!
+//! Each type of token has a file here, and a line in [`KINDS`]: from the token's JSON text to the passphrase of its keyslots.
+//! [`TokensFirst`] is a key source that has these passphrases, and then the keys of another source.
+
+mod error;
+mod first;
+mod keyring;
+
+use atrest_secret::Passphrase;
+use atrest_volume::{LockedVolume, TokenInfo, UnlockError};
+
+pub use error::TokenError;
+pub use first::TokensFirst;
+
+use crate::MayBeWrongKey;
+
+/// A type of token.
+struct Kind {
+    name: &'static str,
+    /// From the token's JSON text to the passphrase.
+    passphrase: fn(&str) -> Result<Passphrase, TokenError>,
+}
+
+/// The types that can be used.
+const KINDS: &[Kind] = &[keyring::KIND];
+
+/// A token of a header.
+#[derive(Clone, Debug)]
+pub struct Token {
+    /// Number, type and keyslots.
+    pub info: TokenInfo,
+    /// The whole of it, as JSON.
+    pub text: String,
+}
+
+impl Token {
+    /// All tokens of a header, by number.
+    pub fn all(volume: &LockedVolume) -> Vec<Self> {
+        let text = |info: &TokenInfo| volume.luks2()?.token(info.id);
+        let tokens = volume.info().tokens.into_iter();
+        tokens.filter_map(|info| text(&info).map(|text| Self { info, text })).collect()
+    }
+
+    /// Whether it is of a type that can be used.
+    pub fn is_known(&self) -> bool {
+        KINDS.iter().any(|kind| kind.name == self.info.kind)
+    }
+
+    /// The passphrase that it stands for, whether or not there are keyslots that it opens.
+    ///
+    /// # Errors
+    /// [`TokenError`]: it is of a type that is not known, or what it names is not there.
+    pub fn passphrase(&self) -> Result<Passphrase, TokenError> {
+        let kind = KINDS.iter().find(|kind| kind.name == self.info.kind).ok_or(TokenError::UnknownType)?;
+        (kind.passphrase)(&self.text)
+    }
+
+    /// The passphrase, with the keyslots that it opens.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub fn key(&self) -> Result<TokenKey, TokenError> {
+        if self.info.keyslots.is_empty() {
+            return Err(TokenError::NoKeyslots);
+        }
+        let passphrase = self.passphrase()?;
+        Ok(TokenKey { token: self.info.id, keyslots: self.info.keyslots.clone(), passphrase })
+    }
+}
+
+/// What a token has.
+#[derive(Debug)]
+pub struct TokenKey {
+    /// Number of the token.
+    pub token: u32,
+    /// Keyslots that the passphrase should open.
+    pub keyslots: Vec<u32>,
+    /// The passphrase.
+    pub passphrase: Passphrase,
+}
+
+impl TokenKey {
+    /// Tries each keyslot of the token, or the one that is named. A keyslot for which it is wrong, or that is not one for this attempt, is
+    /// passed over.
+    ///
+    /// # Errors
+    /// Of the attempts, the last one in which the passphrase was wrong; or the first that failed for another reason.
+    pub fn try_keyslots<T, E: MayBeWrongKey + From<UnlockError>>(
+        &self,
+        named: Option<u32>,
+        mut attempt: impl FnMut(&Passphrase, u32) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut last = E::from(UnlockError::WrongPassphrase);
+        for slot in self.keyslots.iter().filter(|slot| named.is_none_or(|named| named == **slot)) {
+            match attempt(&self.passphrase, *slot) {
+                Err(error) if error.is_wrong_key() => last = error,
+                Err(error) if error.is_of_keyslot() => {}
+                done => return done,
+            }
+        }
+        Err(last)
+    }
+}
