@@ -110,7 +110,7 @@ fn tags_are_computed_when_it_is_opened_and_bitmap_mode_survives_a_kill() {
     let uri = format!("$({atrest} status {register} --json | sed -n 's/.*\"uri\": \"\\(.*\\)\".*/\\1/p')");
     let process =
         format!("$({atrest} status {register} --json | sed -n 's/.*\"pid\": \\([0-9]*\\).*/\\1/p')");
-    let bash = |script: String| -> Ran { name.0.bash(&script).into() };
+    let bash = |script: String| -> Ran { name.0.bash(&script) };
     name.run("format -q dev --integrity sha256 --no-wipe").reports(0);
     let refused = name.run(&format!("open --face nbd dev {register} --integrity sha256"));
     assert_eq!(refused.code, 4, "nothing has a tag: {}", refused.stderr);

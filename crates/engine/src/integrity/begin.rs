@@ -102,7 +102,7 @@ impl Change<'_> {
     }
 
     /// Puts a bitmap in the place of the journal, which is empty or has nothing that is still to be done, or of another bitmap.
-    pub fn to_bitmap(&mut self, marked: &Bitmap) -> Result<(), DeviceError> {
+    pub fn lay_bitmap(&mut self, marked: &Bitmap) -> Result<(), DeviceError> {
         let gap = !marked.is_clear();
         let flags = self.superblock.flags;
         self.superblock.set_flags(Flags { dirty_bitmap: true, ..flags });
@@ -118,7 +118,7 @@ impl Change<'_> {
     }
 
     /// Puts an empty journal in the place of a bitmap. Its next section and round are 0 and 1.
-    pub fn to_journal(&mut self, gap: bool) -> Result<(), DeviceError> {
+    pub fn lay_journal(&mut self, gap: bool) -> Result<(), DeviceError> {
         let log2_units = match self.superblock.log2_units_per_bit {
             REWRITTEN => self.places.layout.log2_units_per_bit(None).unwrap_or(REWRITTEN), // intended: none fits
             log2_units => log2_units,

@@ -328,7 +328,7 @@ impl Shared {
         let mut superblock = self.superblock();
         let mut change =
             Change { places: &self.places, mac: self.mac.as_deref(), superblock: &mut superblock };
-        change.to_journal(self.missing.any())
+        change.lay_journal(self.missing.any())
     }
 
     fn unseal(

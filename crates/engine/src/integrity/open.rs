@@ -217,7 +217,7 @@ impl Opening {
                 match bitmap {
                     Some(mut marked) => {
                         marked.set(first.unwrap_or(layout.units())..layout.units());
-                        change.to_bitmap(&marked)?;
+                        change.lay_bitmap(&marked)?;
                         gap.marked = Some(marked.clone());
                         Way::Bitmap(Marks::new(marked, flush_time))
                     }
@@ -239,7 +239,7 @@ impl Opening {
                     Some(gap) => marked.keep(gap, 0),
                 }
                 if !same {
-                    change.to_bitmap(&marked)?;
+                    change.lay_bitmap(&marked)?;
                 } else if *change.superblock != before {
                     change.write()?;
                 }
@@ -247,7 +247,7 @@ impl Opening {
                 Way::Bitmap(Marks::new(marked, flush_time))
             }
             (Stored::Bitmap(_), None) => {
-                change.to_journal(first.is_some())?;
+                change.lay_journal(first.is_some())?;
                 match mode {
                     Mode::Journal => Way::Journal(Journal::new(layout, ring((0, 1)), mac.cloned())),
                     _ => Way::Direct,

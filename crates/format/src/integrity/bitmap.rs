@@ -43,7 +43,7 @@ impl Bitmap {
         &self.bytes
     }
 
-    /// The same, to be read into.
+    /// Where the bitmap is read into.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -61,6 +61,7 @@ impl Bitmap {
     pub fn blocks(&self, units: Range<u64>) -> Range<usize> {
         let regions = self.regions(units);
         let block = |region: u64| byte_of(region).checked_div(BLOCK).unwrap_or(0); // cannot fail: a block is not 0.
+        // intended: no unit is in no block.
         let end = regions.end.checked_sub(1).map_or(0, |last| block(last).saturating_add(1));
         // cannot overflow: the bitmap has fewer than 2^29 bytes.
         block(regions.start).saturating_mul(BLOCK)..end.saturating_mul(BLOCK).min(self.bytes.len())

@@ -162,7 +162,7 @@ impl Kind {
         Some((spec, SecretBytes::copy_from(&KEY[..32])))
     }
 
-    /// The same without a cipher for the journal.
+    /// A device whose journal has no cipher.
     fn clear(self) -> Self {
         Self { cipher: None, ..self }
     }

@@ -25,7 +25,6 @@ const INTEGRITY: &[(&str, &str, &str)] = &[
     ("", "", "-D --allow-discards"),
     ("", "--interleave-sectors 1024", "-R"),
     ("--data-device /dev/vdb", "", ""),
-    ("", "", "--readonly"),
 ];
 const VERITY: &[(&str, &str, &str)] = &[
     ("", "", ""),
