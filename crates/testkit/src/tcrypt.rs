@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::oracle::Program;
 
 /// A volume to make.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Tcrypt {
     /// `TRUE` or `VERA`.
     pub magic: &'static str,

@@ -257,7 +257,7 @@ fn format(path: &Path, args: &UnlockArgs) -> Result<Format, Failure> {
         VolumeType::Plain => plain(args),
         VolumeType::Loopaes => foreign::loopaes(args),
         VolumeType::Tcrypt | VolumeType::Truecrypt | VolumeType::Veracrypt => {
-            foreign::tcrypt(args, None).map(|options| foreign::as_format(options))
+            foreign::tcrypt(args, None).map(foreign::as_format)
         }
         VolumeType::Ecryptfs | VolumeType::Directory => Err(no_volume().at(path)),
     }

@@ -100,7 +100,8 @@ fn header(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
 }
 
 fn keys(text: &mut String, path: &str, opened: &Opened, targets: &[CryptTarget]) -> std::fmt::Result {
-    title(text, path, opened)?;
+    // cryptsetup says so of VeraCrypt, too.
+    writeln!(text, "TCRYPT header information for {}", plain(path))?;
     writeln!(text, "Cipher chain:  \t{}", opened.chain().name())?;
     writeln!(text, "Cipher mode:   \t{}", mode(opened))?;
     let offset = targets.first().map_or(0, |target| target.media_offset / 512); // cannot be none: there is a cipher

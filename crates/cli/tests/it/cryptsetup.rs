@@ -324,10 +324,10 @@ fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed
     names.volume("luks2");
     let before = names.0.read("vol");
     for (words, says) in [
-        (&["open", "--type", "tcrypt", "vol", "name"][..], "tcrypt"),
+        (&["open", "--type", "bitlk", "vol", "name"][..], "bitlk"),
         (&["convert", "-q", "--type", "luks2", "vol"], "already"),
         (&["convert", "-q", "vol"], "--type"),
-        (&["tcryptDump", "vol"], "tcryptDump"),
+        (&["bitlkDump", "vol"], "bitlkDump"),
         (&["reencrypt", "-q", "--decrypt", "-d", "key", "vol"], "--header"),
         (&["reencrypt", "-q", "--encrypt", "-d", "key", "vol"], "--reduce-device-size"),
         (&["reencrypt", "-q", "--device-size", "1M", "-d", "key", "vol"], "--device-size"),

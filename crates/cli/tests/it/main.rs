@@ -12,6 +12,7 @@ mod ecryptfs_foreign;
 mod flash;
 mod flash_oracle;
 mod flash_sizes;
+mod foreign;
 mod fscrypt;
 mod fscrypt_damage;
 mod header;
