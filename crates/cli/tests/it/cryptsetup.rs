@@ -132,6 +132,23 @@ fn an_action_takes_the_options_that_it_takes_in_debian() {
 }
 
 #[test]
+fn names_in_a_header_of_luks1_are_repaired_as_by_debian() {
+    let names = Names::new();
+    names.0.bash("truncate -s 8M vol").ok();
+    let words = ["luksFormat", "-q", "--type", "luks1", "-c", "aes-ecb", "-s", "256", "vol", "key"];
+    names.judge(&[&words[..], &CHEAP].concat()).ok();
+    // Written over without a name of its own behind it, as old versions did.
+    let wrong = "printf ecb-xxx | dd of=vol bs=1 seek=40 conv=notrunc; printf SHA256 | dd of=vol bs=1 seek=72 conv=notrunc";
+    names.0.bash(&format!("{{ {wrong}; }} 2> log; cp vol theirs")).ok();
+    assert!(!names.run(&["open", "--test-passphrase", "--key-file", "key", "vol"]).stderr.is_empty());
+    names.run(&["repair", "-q", "vol"]).reports(0);
+    names.judge(&["repair", "-q", "theirs"]).ok();
+    names.0.bash("cmp vol theirs").ok();
+    assert!(names.opens("vol", "key"));
+    names.run(&["open", "--test-passphrase", "--key-file", "key", "vol"]).reports(0);
+}
+
+#[test]
 fn wrong_words_end_with_1_as_in_debian() {
     let names = Names::new();
     for words in [

@@ -2,8 +2,15 @@
 //!
 //! Only places and state words can be made up: offsets and stripes are the same in every header for a key length, and
 //! a damaged state word does not say more than salt and iterations do. A keyslot that was read rightly is not touched.
+//!
+//! Of the names two follow from what they are, as cryptsetup has it: ECB has no IV, whatever is behind its name, and names of hashes are
+//! in lower case.
+
+use atrest_cipher::CipherSpec;
+use atrest_kdf::Hash;
 
 use super::header::{Fields, default_sectors};
+use super::text::Text;
 use super::{Header, HeaderError, SLOTS, STRIPES};
 
 /// A repaired header and what was wrong with it.
@@ -13,12 +20,14 @@ pub struct Repaired {
     pub header: Header,
     /// What was wrong with each keyslot; nothing at all if the header was intact.
     pub slots: [Option<HeaderError>; SLOTS],
+    /// Whether the name of the mode or of the hash was another one.
+    pub names: bool,
 }
 
 impl Repaired {
     /// Whether anything was changed.
     pub fn changed(&self) -> bool {
-        self.slots.iter().any(Option::is_some)
+        self.names || self.slots.iter().any(Option::is_some)
     }
 }
 
@@ -29,7 +38,10 @@ impl Repaired {
 /// the table can't be made up.
 pub fn repair(bytes: &[u8]) -> Result<Repaired, HeaderError> {
     let original = match Header::parse(bytes) {
-        Ok(header) => return Ok(Repaired { header, slots: Default::default() }),
+        Ok(mut header) => {
+            let names = names(&mut header.fields);
+            return Ok(Repaired { header, slots: Default::default(), names });
+        }
         Err(error) => error,
     };
     let mut fields = Fields::parse(bytes)?;
@@ -65,9 +77,36 @@ pub fn repair(bytes: &[u8]) -> Result<Repaired, HeaderError> {
             *damage = Some(HeaderError::AreaOverlap { a, b });
         }
     }
+    let names = names(&mut fields);
     let header = Header { fields };
     match Header::parse(&header.encode()) {
-        Ok(header) => Ok(Repaired { header, slots }),
+        Ok(header) => Ok(Repaired { header, slots, names }),
         Err(_) => Err(original),
     }
+}
+
+/// Puts the names right that can only be meant in one way. Whether there were any.
+fn names(fields: &mut Fields) -> bool {
+    let mut changed = false;
+    if fields.cipher_mode.as_str().starts_with("ecb-")
+        && CipherSpec::from_parts(fields.cipher_name.as_str(), fields.cipher_mode.as_str()).is_err()
+        && let Some(mode) = Text::new("ecb")
+    {
+        fields.cipher_mode = mode;
+        changed = true;
+    }
+    let mut lower = [0; 32];
+    let name = fields.hash.as_str();
+    if let Some(place) = lower.get_mut(..name.len())
+        && name.bytes().any(|byte| byte.is_ascii_uppercase())
+    {
+        place.copy_from_slice(name.as_bytes());
+        place.make_ascii_lowercase();
+        let known = core::str::from_utf8(place).ok().filter(|name| Hash::named(name).is_ok());
+        if let Some(hash) = known.and_then(Text::new) {
+            fields.hash = hash;
+            changed = true;
+        }
+    }
+    changed
 }

@@ -1,13 +1,18 @@
 //! The header as plain data.
 
 use atrest_device::SECTOR_SIZE;
-use atrest_keyslot::luks1::{HEADER_LEN, Header, SlotState};
+use atrest_keyslot::luks1::{HEADER_LEN, Header, SlotState, repair};
 
 use crate::{
     AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, Priority, SegmentInfo, VolumeFormat,
 };
 
 pub(super) fn info(header: &Header) -> Info {
+    let wrong = repair(&header.encode()).is_ok_and(|repaired| repaired.names);
+    let damage = wrong.then(|| {
+        let (mode, hash) = (header.cipher_mode(), header.hash_name());
+        format!("the mode {mode} or the hash {hash} is not written as it must be")
+    });
     let cipher = format!("{}-{}", header.cipher_name(), header.cipher_mode());
     let key_len = header.key_len() as u64;
     // cannot be empty: there are eight keyslots.
@@ -50,7 +55,7 @@ pub(super) fn info(header: &Header) -> Info {
         metadata_size: HEADER_LEN as u64,
         // cannot overflow: a number of 32 bits times 512, not behind the last area.
         keyslots_size: header.areas_end().saturating_sub(first_area.saturating_mul(SECTOR_SIZE)),
-        copies: vec![CopyInfo { offset: 0, damage: None }],
+        copies: vec![CopyInfo { offset: 0, damage }],
         flags: Vec::new(),
         requirements: Vec::new(),
         unknown_requirements: Vec::new(),

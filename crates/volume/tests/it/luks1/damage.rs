@@ -241,6 +241,28 @@ fn a_damaged_keyslot_table_is_repaired_and_nothing_else() {
     assert!(device.recording().events().is_empty());
 }
 
+#[test]
+fn names_that_mean_one_thing_alone_are_repaired() {
+    let (device, _) = small_with(&["one"]);
+    let good = device.image();
+    device.write_at(72, b"SHA256").expect("the hash");
+    let damage = Luks1::read(&device).expect("reads").info().copies[0].damage.clone();
+    assert!(damage.is_some_and(|damage| damage.contains("SHA256")));
+    atrest_volume::repair(&device).expect("repaired");
+    assert_eq!(device.image(), good);
+    assert_eq!(Luks1::read(&device).expect("reads").info().copies[0].damage, None);
+    assert_eq!(luks1::repair(&device), Err(ChangeError::NothingToRepair));
+
+    // A hash that nobody knows stays; of ECB what stands behind its name goes.
+    device.write_at(72, b"SHA999").expect("the hash");
+    assert_eq!(luks1::repair(&device), Err(ChangeError::NothingToRepair));
+    device.write_at(40, b"ecb-xxx\0\0\0\0\0").expect("the mode");
+    let repaired = luks1::repair(&device).expect("repaired").info();
+    assert_eq!(repaired.segments[0].cipher, "aes-ecb");
+    let image = device.image();
+    assert_eq!((&image[40..50], &image[72..78]), (&b"ecb\0\0\0\0\0\0\0"[..], &b"SHA999"[..]));
+}
+
 /// A device that goes on with zeros behind its bytes.
 struct Long<'a>(&'a FaultDevice);
 
