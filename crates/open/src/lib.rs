@@ -53,7 +53,7 @@ pub use held::Held;
 pub use key::{Key, KeySource, NoOtherKey, OneKey};
 pub use locked::{Format, Locked};
 pub use policy::{MayBeWrongKey, Refused, try_keys, unlock};
-pub use reopen::{Reopen, ReopenError};
+pub use reopen::{Reopen, ReopenError, Room};
 
 /// How a volume is opened.
 #[derive(Clone, Debug, Default)]

@@ -31,6 +31,7 @@ mod redacted;
 mod reencrypt_end;
 mod reencrypt_names;
 mod remote;
+mod resize_served;
 mod sealed;
 mod sealed_flips;
 mod sealed_keys;
