@@ -53,7 +53,7 @@ fn every_key_derivation_gives_a_row() {
     let mut rows = Vec::new();
     kdfs(&short(), &mut |row| rows.push(row)).expect("measured");
     let pbkdf2 = rows.iter().filter(|row| row.iterations_per_second().is_some_and(|speed| speed > 100.0));
-    assert_eq!(pbkdf2.count(), atrest_kdf::Hash::ALL.len());
+    assert_eq!(pbkdf2.count(), Hash::ALL.len());
     assert_eq!(rows.iter().filter(|row| matches!(row.cost, KdfCost::Argon2(_))).count(), 4);
     assert_eq!(rows.iter().filter(|row| matches!(row.cost, KdfCost::Scrypt(_))).count(), 1);
 }

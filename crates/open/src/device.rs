@@ -77,6 +77,17 @@ impl Device {
         }
     }
 
+    /// Looks whether it has grown, and returns its size in bytes: [`FileDevice::grow`]. An export and a stream keep theirs.
+    ///
+    /// # Errors
+    /// Fails where [`FileDevice::grow`] does.
+    pub fn grow(&self) -> Result<u64, DeviceError> {
+        match &self.kind {
+            Kind::File(file) => file.grow(),
+            Kind::Export(_) | Kind::Sequence(_) => Ok(self.size()),
+        }
+    }
+
     /// Whether it is an export of a server.
     pub fn is_remote(&self) -> bool {
         matches!(self.kind, Kind::Export(_))

@@ -122,7 +122,7 @@ impl Held {
             format,
             unlock,
             disk: options.clone(),
-            size: volume.size(),
+            size: volume.size().into(),
         };
         let disk = Disk::new(media, volume, options)?;
         Ok((

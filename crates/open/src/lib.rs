@@ -56,7 +56,7 @@ pub use held::Held;
 pub use key::{Key, KeySource, NoOtherKey, OneKey};
 pub use locked::{Format, Locked};
 pub use policy::{MayBeWrongKey, Refused, try_keys, unlock};
-pub use reopen::{Reopen, ReopenError};
+pub use reopen::{Reopen, ReopenError, Room};
 pub use tcrypt::try_all as try_tcrypt;
 
 /// How a volume is opened.

@@ -2,10 +2,11 @@
 
 use core::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use atrest_device::Media;
+use atrest_device::{DeviceError, Media};
 use atrest_engine::{Disk, DiskError, DiskOptions};
-use atrest_volume::{Devices, OpenError, UnlockError, UnlockOptions, VolumeKey};
+use atrest_volume::{Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, VolumeKey};
 
 use crate::locked::find;
 use crate::{Device, Format, Key};
@@ -18,8 +19,17 @@ pub struct Reopen {
     pub(crate) format: Format,
     pub(crate) unlock: UnlockOptions,
     pub(crate) disk: DiskOptions,
-    /// Bytes of plaintext that were shown of it.
-    pub(crate) size: u64,
+    /// Bytes of plaintext that are shown of it.
+    pub(crate) size: AtomicU64,
+}
+
+/// How large the plaintext of a volume can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that there is room for, in whole data units.
+    pub bytes: u64,
+    /// Bytes in a data unit.
+    pub unit: u64,
 }
 
 /// Why a volume is not opened again.
@@ -27,6 +37,8 @@ pub struct Reopen {
 pub enum ReopenError {
     /// Its header.
     Open(OpenError),
+    /// Its media does not tell its size.
+    Device(DeviceError),
     /// Its key.
     Unlock(UnlockError),
     /// It does not fit its media any more.
@@ -37,6 +49,7 @@ impl fmt::Display for ReopenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
             Self::Unlock(error) => error.fmt(f),
             Self::Disk(error) => error.fmt(f),
         }
@@ -47,6 +60,7 @@ impl core::error::Error for ReopenError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Open(error) => Some(error),
+            Self::Device(error) => Some(error),
             Self::Unlock(error) => Some(error),
             Self::Disk(error) => Some(error),
         }
@@ -54,6 +68,34 @@ impl core::error::Error for ReopenError {
 }
 
 impl Reopen {
+    /// How large the plaintext can be by what the header says and what the media has by now. `None` for a volume whose size is what it is:
+    /// of several segments, with tags, or without a header.
+    ///
+    /// # Errors
+    /// [`ReopenError::Device`] or [`ReopenError::Open`] if neither tells.
+    pub fn room(&self) -> Result<Option<Room>, ReopenError> {
+        let has = self.media.grow().map_err(ReopenError::Device)?;
+        let Format::ByHeader = self.format else { return Ok(None) };
+        let header: &dyn Media = match &self.header {
+            Some(header) => &**header,
+            None => &*self.media,
+        };
+        let info = LockedVolume::read(header).map_err(ReopenError::Open)?.info();
+        let [segment] = info.segments.as_slice() else { return Ok(None) };
+        let unit = u64::from(segment.data_unit);
+        let Some(rest) = has.checked_sub(segment.offset).filter(|_| segment.integrity.is_none() && unit > 0)
+        else {
+            return Ok(None);
+        };
+        let bytes = segment.size.map_or(rest, |size| size.min(rest));
+        Ok(Some(Room { bytes: bytes - bytes % unit, unit }))
+    }
+
+    /// So many bytes of plaintext are shown by now.
+    pub fn resized(&self, size: u64) {
+        self.size.store(size, Ordering::Release);
+    }
+
     /// The plaintext, with a volume key that the header has a digest of.
     ///
     /// # Errors
@@ -65,9 +107,8 @@ impl Reopen {
         let key = Key::Volume(VolumeKey::copy_from(key));
         let volume = locked.map_err(ReopenError::Open)?.try_key(&key, &self.unlock);
         let mut volume = volume.map_err(ReopenError::Unlock)?;
-        if volume.size() > self.size {
-            volume.limit(self.size);
-        }
+        // A media that shrank shows less: whoever holds the clients notices.
+        volume.limit(self.size.load(Ordering::Acquire));
         let disk = Disk::new(self.media.clone(), volume, self.disk.clone()).map_err(ReopenError::Disk)?;
         Ok(match &self.header {
             Some(header) => disk.with_header(header.clone()),

@@ -26,6 +26,11 @@ pub enum Request<'a> {
         /// Its volume key.
         key: &'a [u8],
     },
+    /// Show another number of bytes of a volume.
+    Resize {
+        /// How many; without one, all that there is room for.
+        size: Option<u64>,
+    },
 }
 
 impl core::fmt::Debug for Request<'_> {
@@ -36,6 +41,7 @@ impl core::fmt::Debug for Request<'_> {
             Self::List => f.write_str("List"),
             Self::Suspend => f.write_str("Suspend"),
             Self::Resume { .. } => f.debug_struct("Resume").finish_non_exhaustive(),
+            Self::Resize { size } => f.debug_struct("Resize").field("size", size).finish(),
         }
     }
 }
@@ -46,12 +52,18 @@ impl<'a> Request<'a> {
 
     /// Writes the message into `buf` and tells how long it is; nothing if it is too long.
     pub(super) fn encode(&self, buf: &mut [u8]) -> Option<usize> {
+        let number;
         let (letter, name, key): (_, _, &[u8]) = match self {
             Self::Add { name, key } => (b'A', *name, key),
             Self::Remove { name } => (b'R', *name, &[]),
             Self::List => (b'L', "", &[]),
             Self::Suspend => (b'S', "", &[]),
             Self::Resume { key } => (b'G', "", key),
+            Self::Resize { size: None } => (b'Z', "", &[]),
+            Self::Resize { size: Some(size) } => {
+                number = size.to_le_bytes();
+                (b'Z', "", &number)
+            }
         };
         let len = 2 + name.len() + key.len();
         let mut writer = Writer::new(buf.get_mut(..len)?);
@@ -73,6 +85,11 @@ impl<'a> Request<'a> {
             b'L' if name.is_empty() && key.is_empty() => Some(Self::List),
             b'S' if name.is_empty() && key.is_empty() => Some(Self::Suspend),
             b'G' if name.is_empty() && !key.is_empty() => Some(Self::Resume { key }),
+            b'Z' if name.is_empty() && key.is_empty() => Some(Self::Resize { size: None }),
+            b'Z' if name.is_empty() => {
+                let number = Reader::new(key).array().ok().filter(|_| key.len() == 8)?;
+                Some(Self::Resize { size: Some(u64::from_le_bytes(number)) })
+            }
             _ => None,
         }
     }
@@ -92,6 +109,8 @@ mod tests {
             Request::List,
             Request::Suspend,
             Request::Resume { key: &[3; 64] },
+            Request::Resize { size: None },
+            Request::Resize { size: Some(1 << 40) },
         ];
         for request in requests {
             let mut buf = [0; Request::MAX_LEN];

@@ -36,7 +36,9 @@ mod volume;
 
 pub use cache::KernelCache;
 pub(crate) use mount::check_directory;
-pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount, mount_posix, mount_tree};
+pub use mount::{
+    KnownSize, Mount, MountError, Options, Unmounter, WaitError, mount, mount_posix, mount_tree,
+};
 pub use unmount::{MountId, UnmountError};
 
 /// Name of the file in the mounted directory.

@@ -9,7 +9,7 @@ use super::read_ahead;
 use super::session::{Notifier, Session, StartError};
 use super::tree::TreeDirectory;
 use super::unmount::{MountId, UnmountError, fusermount};
-use super::volume::VolumeDirectory;
+use super::volume::{VOLUME, VolumeDirectory};
 use atrest_device::{BlockDevice, DeviceError};
 use atrest_filetree::posix::{Errno, PosixTree};
 use atrest_filetree::{FileTree, TreeError};
@@ -159,6 +159,7 @@ pub struct Mount {
     served: Served,
     /// Of a tree.
     cache: Option<KernelCache>,
+    size: Option<KnownSize>,
     /// Absent once it is waited for.
     session: Option<Session>,
 }
@@ -212,7 +213,20 @@ impl Served {
 /// does not answer.
 pub fn mount(device: Arc<dyn BlockDevice>, directory: &Path, options: &Options) -> Result<Mount, MountError> {
     let filesystem = VolumeDirectory::new(device.clone(), options.cached);
-    mount_served(Served::Volume(device), filesystem, directory, options).map(|(mount, _)| mount)
+    let (mut mount, notifier) = mount_served(Served::Volume(device), filesystem, directory, options)?;
+    mount.size = Some(KnownSize(notifier));
+    Ok(mount)
+}
+
+/// What the kernel believes of the size of a volume's file.
+#[derive(Clone)]
+pub struct KnownSize(Notifier);
+
+impl KnownSize {
+    /// Makes the kernel ask again: the volume has another size by now. Not to be used by what answers the kernel's requests.
+    pub fn forget(&self) {
+        self.0.forget_node(VOLUME);
+    }
 }
 
 /// Mounts a file tree. Its files can be used when this returns.
@@ -274,8 +288,14 @@ fn mount_once(
 ) -> Result<(Mount, Notifier), StartError> {
     let kernel = kernel::mount(directory, served.is_read_only(), options)?;
     let id = MountId::at(directory)?;
-    let mut mount =
-        Mount { directory: directory.into(), id, served: served.clone(), cache: None, session: None };
+    let mut mount = Mount {
+        directory: directory.into(),
+        id,
+        served: served.clone(),
+        cache: None,
+        size: None,
+        session: None,
+    };
     match mount.serve(kernel, filesystem, options) {
         Ok(notifier) => Ok((mount, notifier)),
         Err(error) => {
@@ -334,6 +354,11 @@ impl Mount {
     /// What the kernel keeps of a tree.
     pub fn kernel_cache(&self) -> Option<KernelCache> {
         self.cache.clone()
+    }
+
+    /// What the kernel believes of the size of a volume's file; nothing of a tree.
+    pub fn known_size(&self) -> Option<KnownSize> {
+        self.size.clone()
     }
 
     /// Whether rings of io_uring carry its requests.

@@ -15,7 +15,8 @@ use super::protocol::abi::{ROOT, init_flag, open_flag};
 use super::protocol::{FileAttributes, Listing};
 use super::truncated::Writers;
 
-const VOLUME: u64 = 2;
+/// The node of the file.
+pub(super) const VOLUME: u64 = 2;
 
 /// How long the kernel may believe attributes.
 const LIFETIME: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, Operation};
-use atrest_engine::Disk;
+use atrest_engine::{Disk, DiskError};
 
 /// A block device that is a [`Disk`], or waits for it.
 pub struct Gate {
@@ -17,7 +17,7 @@ pub struct Gate {
     /// Whether requests wait. Changed only by whoever has locked the state to write.
     held: Mutex<bool>,
     turned: Condvar,
-    size: u64,
+    size: AtomicU64,
     geometry: Geometry,
     read_only: bool,
     /// Changes that were refused because the gate has ended.
@@ -55,6 +55,27 @@ pub enum RestoreError {
     Device(DeviceError),
 }
 
+/// Why a volume keeps its size.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResizeError {
+    /// It is suspended, or is being closed.
+    Held,
+    /// It can't have another one, or not this one.
+    Disk(DiskError),
+}
+
+impl fmt::Display for ResizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held => f.write_str("it is suspended"),
+            Self::Disk(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ResizeError {}
+
 impl fmt::Display for HoldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -84,7 +105,7 @@ impl Gate {
     /// An open gate before a disk.
     pub fn new(disk: Disk) -> Self {
         Self {
-            size: disk.size(),
+            size: AtomicU64::new(disk.size()),
             geometry: disk.geometry(),
             read_only: disk.is_read_only(),
             state: RwLock::new(State::Open(disk)),
@@ -123,12 +144,24 @@ impl Gate {
         let State::Held(before) = &*state else { return Err(RestoreError::NotHeld) };
         let likeness = disk.likeness().map_err(RestoreError::Device)?;
         let is_same =
-            likeness == *before && (disk.size(), disk.is_read_only()) == (self.size, self.read_only);
+            likeness == *before && (disk.size(), disk.is_read_only()) == (self.size(), self.read_only);
         if !is_same {
             return Err(RestoreError::Other);
         }
         *state = State::Open(disk);
         self.let_go();
+        Ok(())
+    }
+
+    /// Shows another number of bytes as soon as what is in flight has ended.
+    ///
+    /// # Errors
+    /// [`ResizeError`]: it keeps the size that it has.
+    pub fn resize(&self, size: u64) -> Result<(), ResizeError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let State::Open(disk) = &mut *state else { return Err(ResizeError::Held) };
+        disk.resize(size).map_err(ResizeError::Disk)?;
+        self.size.store(size, Ordering::Release);
         Ok(())
     }
 
@@ -190,7 +223,7 @@ impl Gate {
 
 impl BlockDevice for Gate {
     fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::Acquire)
     }
     fn geometry(&self) -> Geometry {
         self.geometry

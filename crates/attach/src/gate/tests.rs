@@ -152,3 +152,27 @@ fn under_load_nothing_is_lost_over_many_turns() {
         }
     });
 }
+
+#[test]
+fn another_size_is_seen_at_once_and_what_is_not_shown_any_more_stays() {
+    let (media, gate) = gate();
+    gate.write_at(SIZE - 512, &[7; 512]).expect("inside");
+    let too_large = gate.resize((2 << 20) - 4096 + 512);
+    assert!(matches!(too_large, Err(ResizeError::Disk(DiskError::MediaTooSmall { .. }))), "{too_large:?}");
+    let partial = gate.resize(SIZE / 2 + 1);
+    assert!(matches!(partial, Err(ResizeError::Disk(DiskError::PartialDataUnit { .. }))), "{partial:?}");
+    assert_eq!(gate.size(), SIZE);
+    gate.resize(SIZE / 2).expect("it fits");
+    assert_eq!(gate.size(), SIZE / 2);
+    let outside = gate.read_at(SIZE - 512, &mut [0; 512]).map_err(|error| error.cause);
+    assert_eq!(outside, Err(Cause::OutOfBounds { size: SIZE / 2 }));
+    gate.hold().expect("open");
+    assert_eq!(gate.resize(SIZE), Err(ResizeError::Held));
+    assert_eq!(gate.restore(disk(&media, 1, SIZE)), Err(RestoreError::Other));
+    gate.restore(disk(&media, 1, SIZE / 2)).expect("the size that it had");
+    gate.resize((2 << 20) - 4096).expect("it fits");
+    let mut back = [0; 512];
+    gate.read_at(SIZE - 512, &mut back).expect("inside again");
+    gate.write_at((2 << 20) - 4096 - 512, &[8; 512]).expect("inside");
+    assert_eq!(back, [7; 512]);
+}

@@ -54,7 +54,7 @@ pub(super) struct Disk {
     pub device: Arc<dyn BlockDevice>,
     id: [u8; ID_LEN],
     pub features: u64,
-    pub configuration: [u8; CONFIG_LEN],
+    queues: u16,
 }
 
 impl Disk {
@@ -63,8 +63,13 @@ impl Disk {
         for (to, from) in padded.iter_mut().zip(id.bytes()) {
             *to = from;
         }
-        let (features, configuration) = (features(&*device), configuration(&*device, queues));
-        Self { device, id: padded, features, configuration }
+        let features = features(&*device);
+        Self { device, id: padded, features, queues }
+    }
+
+    /// The configuration space, with the size that the device has now.
+    pub fn configuration(&self) -> [u8; CONFIG_LEN] {
+        configuration(&*self.device, self.queues)
     }
 
     /// Carries a request out and writes its status. Returns how many bytes the device has written to the front of

@@ -262,7 +262,7 @@ impl VhostUserBackendReqHandlerMut for FrontEnd {
         // Fields that are not offered read as zeros. No front-end asks for more than the protocol's 256 bytes.
         const SPACE: usize = 256;
         let mut space = [0; SPACE];
-        space[..CONFIG_LEN].copy_from_slice(&self.disk.configuration);
+        space[..CONFIG_LEN].copy_from_slice(&self.disk.configuration());
         let (start, len) = (offset as usize, len as usize);
         let range = start.checked_add(len).and_then(|end| space.get(start..end));
         range.map(<[u8]>::to_vec).ok_or(Error::InvalidParam)

@@ -68,16 +68,18 @@ pub struct ResumeArgs {
     pub again: AgainArgs,
 }
 
-/// Show another number of bytes of a device in a mapping of the kernel: without --size, all that the device has by now.
+/// Show another number of bytes of a volume that is open: without --size, all that its device has room for by now.
 ///
-/// The file system in it is to be made smaller before, or larger afterwards. What is not shown any more stays on the device.
+/// The volume is a mapping of the kernel or is served by `atrest open`. Make the file system in it smaller before, or larger afterwards. What is not
+/// shown any more stays on the device. A file that a process serves has its new size at once, clients of NBD see it when they connect
+/// again, and virtual machines when they start again.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest resize secret
   atrest resize secret --size 10G")]
 pub struct ResizeArgs {
-    /// Name of the mapping.
+    /// Name of the mapping, or of the volume that `atrest status` lists.
     pub name: String,
     /// Bytes of plaintext, in whole data units (units: K, M, G, T; bytes without one).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]

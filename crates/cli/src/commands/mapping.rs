@@ -125,8 +125,7 @@ pub fn resize(args: &ResizeArgs, output: &Output) -> Result<(), Failure> {
         false => None,
     };
     let size = dm::resize(&args.name, args.size, volume.as_ref())?;
-    let report = json!({ "name": args.name, "size": size });
-    output.done(&report, &format!("{} has {size} bytes", args.name))
+    super::suspend::resized(&args.name, size, output)
 }
 
 /// Removes a mapping of that name; where there can be none, `otherwise` is why nothing was closed.

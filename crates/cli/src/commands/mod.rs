@@ -72,7 +72,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Status(args) => serve::status(args, output)?,
         Command::Suspend(args) => suspend::suspend(args, output)?,
         Command::Resume(args) => suspend::resume(args, output)?,
-        Command::Resize(args) => mapping::resize(args, output)?,
+        Command::Resize(args) => suspend::resize(args, output)?,
         Command::Unlock(args) => return boot::unlock(args, output),
         Command::Key(KeyCommand::Add(args)) => key::add(args, output)?,
         Command::Key(KeyCommand::Change(args)) => key::change(args, output)?,

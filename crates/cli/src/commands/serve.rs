@@ -143,7 +143,11 @@ fn stand(
     }
     let ready = output.is_json().then(|| ready_json(&face, &registration).to_string());
     let gate = keys.gate();
-    let control = suspend::listen(keys, &registration, registry, output);
+    let known = match &face {
+        Face::Fuse(mount) => mount.known_size(),
+        _ => None,
+    };
+    let control = suspend::listen((keys, known), &registration, registry, output);
     let plan = Plan { signals, command: command(&args.run), background, ready, gate };
     let end = match work {
         None => serve::run(face, plan),

@@ -1,18 +1,19 @@
-//! `atrest suspend` and `resume`: of what a process of ours serves, and what answers them in that process. Mappings of the kernel are
+//! `atrest suspend`, `resume` and `resize`: of what a process of ours serves, and what answers them in that process. Mappings of the kernel are
 //! in `mapping.rs`.
 
 use std::sync::Arc;
 
 use atrest_attach::control::{Answer, Control, Request, ask};
+use atrest_attach::fuse::KnownSize;
 use atrest_attach::gate::Gate;
 use atrest_attach::session::{Entry, Kind, Registration, Registry, Word};
 use atrest_device::BlockDevice;
-use atrest_open::Reopen;
+use atrest_open::{Reopen, Room};
 use serde_json::json;
 
 use super::unlock::{Unlocked, again};
 use super::{mapping, serve};
-use crate::args::mapped::{ResumeArgs, SuspendArgs};
+use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 
@@ -21,6 +22,7 @@ pub const REENCRYPTED: &str =
     "it is being re-encrypted: close it, and open it without --reencrypt to suspend it";
 pub const OTHERWISE: &str = "it was opened with --reencrypt: close it, and open it without to suspend it";
 pub const NO_KEY: &str = "it has no volume key in a header, which would be wiped and asked for again";
+const FIXED: &str = "its size is what it is: it has no LUKS header, integrity tags, or several segments";
 const NO_HEADER: &str = "it has no header that tells one volume key from another, or two keys until its re-encryption is finished";
 
 /// What becomes of a volume's keys while it is suspended.
@@ -53,7 +55,7 @@ pub fn gated(unlocked: Unlocked) -> (Arc<dyn BlockDevice>, Keys) {
 
 /// Lets the volume be suspended for as long as this lives.
 pub fn listen(
-    keys: Keys,
+    (keys, known): (Keys, Option<KnownSize>),
     registration: &Registration,
     registry: &Registry,
     output: &Output,
@@ -61,16 +63,17 @@ pub fn listen(
     let (name, word) = (registration.entry().name, registration.word());
     let socket = registry.control_socket(&name).map_err(Failure::from);
     let control = socket.and_then(|socket| {
-        let answer = move |request: Request<'_>| change(&keys, &word, &request);
+        let answer = move |request: Request<'_>| change(&keys, known.as_ref(), &word, &request);
         Control::listen(&socket, answer).map_err(|error| Failure::from(error).at(&socket))
     });
     // The volume can be used all the same.
     control.inspect_err(|failure| output.warn(format!("it can't be suspended: {}", failure.what()))).ok()
 }
 
-fn change(keys: &Keys, word: &Word, request: &Request<'_>) -> Answer {
+fn change(keys: &Keys, known: Option<&KnownSize>, word: &Word, request: &Request<'_>) -> Answer {
     let (gate, reopen) = match keys {
         Keys::Go(gate, reopen) => (gate, reopen),
+        Keys::Stay(_) if matches!(request, Request::Resize { .. }) => return Err(FIXED.into()),
         Keys::Stay(why) => return Err((*why).into()),
     };
     match request {
@@ -83,11 +86,34 @@ fn change(keys: &Keys, word: &Word, request: &Request<'_>) -> Answer {
             gate.restore(disk).map_err(|error| error.to_string())?;
             word.suspended(false);
         }
+        Request::Resize { size } => {
+            let size = resize_by(gate, reopen, *size)?;
+            // As soon as it is asked for, the new one is told.
+            if let Some(known) = known {
+                known.forget();
+            }
+            return Ok(size.to_string());
+        }
         Request::Add { .. } | Request::Remove { .. } | Request::List => {
             return Err("a volume is served, and no files with keys of their own".into());
         }
     }
     Ok(String::new())
+}
+
+/// Shows so many bytes, or all that there is room for, and returns how many.
+fn resize_by(gate: &Gate, reopen: &Reopen, size: Option<u64>) -> Result<u64, String> {
+    let room = reopen.room().map_err(|error| error.to_string())?;
+    let Some(Room { bytes: room, unit }) = room else { return Err(FIXED.into()) };
+    let size = size.unwrap_or(room);
+    if size == 0 || !size.is_multiple_of(unit) || size > room {
+        return Err(format!(
+            "{size} bytes are no size for it: a multiple of {unit}, up to the {room} bytes that its device has room for"
+        ));
+    }
+    gate.resize(size).map_err(|error| error.to_string())?;
+    reopen.resized(size);
+    Ok(size)
 }
 
 pub fn suspend(args: &SuspendArgs, output: &Output) -> Result<(), Failure> {
@@ -112,22 +138,34 @@ pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
     resumed(&entry.name, output)
 }
 
+pub fn resize(args: &ResizeArgs, output: &Output) -> Result<(), Failure> {
+    let registry = serve::registry(output)?;
+    let Some(entry) = registry.find(&args.name)? else { return mapping::resize(args, output) };
+    let told = tell(&registry, &entry, &Request::Resize { size: args.size })?;
+    let size = told.parse().map_err(|_| Failure::new(Code::Device, "another version of atrest serves it"))?;
+    resized(&entry.name, size, output)
+}
+
 /// Asks the process that serves it.
-fn tell(registry: &Registry, entry: &Entry, request: &Request<'_>) -> Result<(), Failure> {
+fn tell(registry: &Registry, entry: &Entry, request: &Request<'_>) -> Result<String, Failure> {
     if matches!(&entry.kind, Kind::Fuse { tree: true, .. } | Kind::Fuse { driver: Some(_), .. }) {
         return Err(Failure::parameters(format!(
-            "{} serves the files in a volume, which is not suspended",
+            "{} serves the files in a volume, not the volume",
             entry.name
         ))
-        .hint("`atrest close` wipes its keys; what `atrest open` serves can be suspended"));
+        .hint("`atrest close` wipes its keys; what `atrest open` serves can be suspended and resized"));
     }
     let asked = ask(&registry.control_socket(&entry.name)?, request);
-    asked.map(drop).map_err(|error| Failure::new(Code::Refused, format!("{}: {error}", entry.name)))
+    asked.map_err(|error| Failure::new(Code::Refused, format!("{}: {error}", entry.name)))
 }
 
 pub fn suspended(name: &str, output: &Output) -> Result<(), Failure> {
     let text = format!("{name} is suspended: `atrest resume {name}` lets it go on");
     output.done(&json!({ "suspended": name }), &text)
+}
+
+pub fn resized(name: &str, size: u64, output: &Output) -> Result<(), Failure> {
+    output.done(&json!({ "name": name, "size": size }), &format!("{name} has {size} bytes"))
 }
 
 pub fn resumed(name: &str, output: &Output) -> Result<(), Failure> {

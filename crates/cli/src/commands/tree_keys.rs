@@ -57,6 +57,7 @@ fn change(keyring: &Keyring, request: &Request<'_>) -> Answer {
             Ok(key) => Err(format!("there is no key {key}")),
             Err(error) => Err(format!("{name}: {error}")),
         },
+        Request::Resize { .. } => Err("files are served, which have sizes of their own".into()),
         Request::Suspend | Request::Resume { .. } => {
             Err("files are served, whose keys `atrest tree lock` takes away".into())
         }

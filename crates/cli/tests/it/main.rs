@@ -35,6 +35,7 @@ mod reencrypt_end;
 mod reencrypt_names;
 mod reencrypt_part;
 mod remote;
+mod resize_served;
 mod sealed;
 mod sealed_flips;
 mod sealed_keys;

@@ -36,6 +36,8 @@ pub enum DiskError {
         /// The longest possible.
         limit: usize,
     },
+    /// It has several segments, or tags: its size is what it is.
+    Fixed,
     /// The data units have tags, and what keeps them can't be opened.
     Integrity(IntegrityError),
     /// A segment's position on the media or in the plaintext does not fit in 64 bits.
@@ -65,6 +67,7 @@ impl fmt::Display for DiskError {
                     "data units of {data_unit} bytes are longer than the {limit} bytes that can be served"
                 )
             }
+            Self::Fixed => f.write_str("it has several segments or integrity tags, and keeps its size"),
             Self::Integrity(error) => error.fmt(f),
             Self::Overflow { media_offset, len } => {
                 write!(f, "a segment of {len} bytes at byte {media_offset} of the media ends beyond 64 bits")

@@ -203,6 +203,25 @@ impl Disk {
         self
     }
 
+    /// Shows another number of bytes, from the same first one on. What is not shown any more stays on the media.
+    ///
+    /// # Errors
+    /// [`DiskError::Fixed`] if there are several segments, or tags. [`DiskError::MediaTooSmall`], [`DiskError::PartialDataUnit`] or
+    /// [`DiskError::Overflow`] for a size that it can't have. Then it keeps the one that it has.
+    pub fn resize(&mut self, size: u64) -> Result<(), DiskError> {
+        let [region] = self.regions.as_mut_slice() else { return Err(DiskError::Fixed) };
+        if region.tagged.is_some() {
+            return Err(DiskError::Fixed);
+        }
+        let before = core::mem::replace(&mut region.len, size);
+        if let Err(error) = region.check(0, self.media.size()) {
+            region.len = before;
+            return Err(error);
+        }
+        self.size = size;
+        Ok(())
+    }
+
     /// The device that holds the ciphertext.
     pub fn media(&self) -> &Arc<dyn BlockDevice> {
         &self.media

@@ -213,7 +213,7 @@ mod tests {
         let held = (held.0.map(|held| held.len()), held.1.map(|held| held.len()));
         let writer_first = FileDevice::open(&path, Access::ReadWriteExclusive);
         let refused = lock().map(drop);
-        drop(answers);
+        drop(device);
         Program::named("losetup").arg("--detach").arg(disk).ok();
         assert_eq!(held, (Ok(1), Ok(1)), "two logical volumes get along");
         assert_eq!(writer.expect_err("the file is in use").cause, Cause::Busy);

@@ -24,6 +24,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use atrest_device::{
@@ -80,13 +81,13 @@ enum Kind {
     Block,
 }
 
-/// A regular file or a block device. Its size is fixed when it is opened.
+/// A regular file or a block device. Its size is what it was when it was opened, until [`grow`](FileDevice::grow) looks again.
 #[derive(Debug)]
 pub struct FileDevice {
     file: File,
     path: PathBuf,
     kind: Kind,
-    size: u64,
+    size: AtomicU64,
     geometry: Geometry,
     access: Access,
     /// Files and devices below a block device, open for their use locks.
@@ -180,7 +181,7 @@ impl FileDevice {
         self.mapping = None;
         self.file.set_len(0).map_err(open_error)?;
         self.file.set_len(size).map_err(open_error)?;
-        self.size = size;
+        self.size = AtomicU64::new(size);
         Ok(())
     }
 
@@ -217,7 +218,7 @@ impl FileDevice {
             file,
             path: path.to_path_buf(),
             kind,
-            size,
+            size: AtomicU64::new(size),
             geometry,
             access,
             _below: below,
@@ -229,6 +230,26 @@ impl FileDevice {
         })
     }
 
+    /// Looks whether it has grown since it was opened, and returns its size in bytes. One that shrank keeps the size that it had: reads of
+    /// what is gone fail.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if it stands on others whose bytes are locked, as a loop device does on its file: the lock would not reach
+    /// to the new end. Otherwise the system's error if it does not tell.
+    pub fn grow(&self) -> Result<u64, DeviceError> {
+        let size = match self.kind {
+            Kind::Regular => self.file.metadata().map_err(open_error)?.len(),
+            Kind::Block => sys::block_device_size(&self.file).map_err(open_error)?,
+        };
+        if size > self.size() {
+            if !self._below.is_empty() {
+                return Err(DeviceError::new(Operation::Open, 0, 0, Cause::Unsupported));
+            }
+            self.size.store(size, Ordering::Release);
+        }
+        Ok(self.size())
+    }
+
     /// Maps it into memory: long reads of a volume are decrypted from there, without a copy of the ciphertext. The system counts
     /// the pages that were read as this process's, though they are its cache's. Where a read meets what was cut off, or
     /// fails on the media, the mapping is given up and system calls say what is wrong.
@@ -237,8 +258,8 @@ impl FileDevice {
     /// [`Cause::Os`]: there is no room in the address space, the file is of a kind that can't be mapped, or too many are.
     pub fn map(&mut self) -> Result<(), DeviceError> {
         // An empty one has nothing to map.
-        if self.size > 0 {
-            self.mapping = Some(Mapping::new(&self.file, self.size).map_err(open_error)?);
+        if self.size() > 0 {
+            self.mapping = Some(Mapping::new(&self.file, self.size()).map_err(open_error)?);
         }
         Ok(())
     }
@@ -269,7 +290,7 @@ impl FileDevice {
     /// Whether anything may be stored on it: a block device always counts as full, a regular file does unless it is
     /// empty or one hole.
     pub fn holds_data(&self) -> bool {
-        let size = self.size;
+        let size = self.size();
         if self.is_block_device() {
             return true;
         }
@@ -317,7 +338,7 @@ impl FileDevice {
 
 impl BlockDevice for FileDevice {
     fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::Acquire)
     }
 
     fn geometry(&self) -> Geometry {
@@ -438,7 +459,7 @@ impl BlockDevice for FileDevice {
 
     fn prefetch(&self, offset: u64, len: u64) {
         // intended: nothing is read ahead behind the end.
-        if let Some(len) = std::num::NonZeroU64::new(len.min(self.size.saturating_sub(offset))) {
+        if let Some(len) = std::num::NonZeroU64::new(len.min(self.size().saturating_sub(offset))) {
             // Advice: a file system that ignores it costs time, not data.
             let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);
         }
@@ -453,7 +474,7 @@ impl Media for FileDevice {
     fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
         self.flush()?;
-        media::read(&self.file, self.size, offset, buf)
+        media::read(&self.file, self.size(), offset, buf)
             .map_err(|(at, cause)| DeviceError::new(Operation::Read, at, buf.len() as u64, cause))
     }
 
@@ -478,7 +499,7 @@ impl FileDevice {
         }
         let fail = |at: u64, cause| Err(DeviceError::new(Operation::Write, at, offset + len - at, cause));
         match self.file.metadata() {
-            Ok(now) if !now.is_file() || now.len() >= self.size => {
+            Ok(now) if !now.is_file() || now.len() >= self.size() => {
                 self.wholeness.saw();
                 Ok(())
             }

@@ -31,7 +31,7 @@ fn all_versions_and_key_sizes_encrypt_as_aespipe_does() {
             let aespipe =
                 Program::named("aespipe").arg("-P").arg(&path).arg("-e").arg(format!("AES{}", key_len * 8));
             let encrypted = aespipe.arg("-O").arg(first.to_string()).stdin(plain.clone()).ok().stdout;
-            let device = FaultDevice::zeroed(first * 512 + plain.len() as u64);
+            let device = FaultDevice::zeroed(first as usize * 512 + plain.len());
             let options = LoopAesOptions { key_len, offset: first, ..LoopAesOptions::default() };
             let volume = open(&device, &options, &keys, &UnlockOptions::default()).expect("opens");
             assert_eq!((volume.format(), volume.size()), (VolumeFormat::LoopAes, plain.len() as u64));
