@@ -37,6 +37,9 @@ fn process() -> &'static (PathBuf, Mutex<Receiver<Heard>>) {
                 Request::List => (b'L', String::new(), Vec::new()),
                 Request::Suspend => (b'S', String::new(), Vec::new()),
                 Request::Resume { key } => (b'G', String::new(), key.to_owned()),
+                Request::Resize { size } => {
+                    (b'Z', String::new(), size.map_or_else(Vec::new, |size| size.to_le_bytes().to_vec()))
+                }
             };
             hears.send(Some(own)).expect("somebody listens");
             Ok("heard".into())
@@ -75,6 +78,7 @@ fn understood(message: &[u8]) -> Heard {
         b'R' => !name.is_empty() && key.is_empty(),
         b'L' | b'S' => name.is_empty() && key.is_empty(),
         b'G' => name.is_empty() && !key.is_empty(),
+        b'Z' => name.is_empty() && matches!(key.len(), 0 | 8),
         _ => false,
     };
     (fits && message.len() <= LONGEST).then(|| (letter, name.into(), key.into()))

@@ -197,7 +197,7 @@ fn a_pim_that_would_take_for_ever_is_refused_before_it_is_spent() {
     let options = TcryptOptions { pim: Some(2_147_468), ..narrowed("sha512", "") };
     let limit = WorkLimit { time: core::time::Duration::from_secs(2), ..WorkLimit::default() };
     let device =
-        atrest_engine::FileDevice::open(&place.directory.path("volume"), atrest_engine::Access::ReadOnly)
+        atrest_engine::FileDevice::open(place.directory.path("volume"), atrest_engine::Access::ReadOnly)
             .expect("opens");
     let locked = atrest_volume::tcrypt::LockedTcrypt::read(&device, &options).expect("a place for a header");
     let passphrase = Passphrase::copy_from(b"correct horse");

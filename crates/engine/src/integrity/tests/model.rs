@@ -89,8 +89,7 @@ fn a_flipped_bit_of_data_or_tag_is_an_error_of_that_unit_alone() {
         }
         let image = media.image();
         let superblock = Superblock::parse(&image).expect("a superblock");
-        let layout =
-            Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
+        let layout = Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
         let media = Arc::new(FaultDevice::new(image));
         let open = kind.open(media.clone(), 0, Mode::Direct);
         for _ in 0..BITS {
@@ -133,8 +132,7 @@ fn a_part_of_a_unit_whose_tag_is_wrong_is_not_written_and_a_whole_one_is() {
     let kind = KINDS[2];
     let media = kind.made(SIZE, 0);
     let superblock = Superblock::parse(&media.image()).expect("a superblock");
-    let layout =
-        Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
+    let layout = Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
     media.write_at(layout.span(3, 1).expect("a unit").data, b"x").expect("spoilt");
     let open = disk(kind, &media, 0, Mode::Journal);
     assert_eq!(open.write_at(3 * 4096 + 5, b"abc").map_err(|error| error.cause), Err(Cause::Tag { unit: 3 }));

@@ -109,8 +109,7 @@ fn data_without_tags_is_read_only_where_the_caller_allows_it() {
     let error = try_open(kind, image.clone(), OpenOptions::default());
     assert_eq!(error, Err(IntegrityError::Recalculating { sector: 8 }));
     let superblock = Superblock::parse(&image).expect("a superblock");
-    let layout =
-        Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
+    let layout = Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
     for unit in [7, 8] {
         image[layout.span(unit, 1).expect("a unit").data as usize] = 1;
     }
