@@ -37,11 +37,13 @@ mod error;
 mod held;
 mod key;
 mod locked;
+#[cfg(feature = "foreign")]
 mod loopaes;
 mod luks;
 mod plain;
 mod policy;
 mod reopen;
+#[cfg(feature = "foreign")]
 mod tcrypt;
 pub mod token;
 
@@ -57,6 +59,7 @@ pub use key::{Key, KeySource, NoOtherKey, OneKey};
 pub use locked::{Format, Locked};
 pub use policy::{MayBeWrongKey, Refused, try_keys, unlock};
 pub use reopen::{Reopen, ReopenError, Room};
+#[cfg(feature = "foreign")]
 pub use tcrypt::try_all as try_tcrypt;
 
 /// How a volume is opened.

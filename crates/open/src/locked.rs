@@ -3,13 +3,17 @@
 use atrest_device::DeviceError;
 use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
+#[cfg(feature = "foreign")]
 use atrest_volume::loopaes::LoopAesOptions;
 use atrest_volume::plain::PlainOptions;
+#[cfg(feature = "foreign")]
 use atrest_volume::tcrypt::TcryptOptions;
 use atrest_volume::{Devices, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
 use crate::token::Token;
-use crate::{Key, loopaes, luks, plain, tcrypt};
+use crate::{Key, luks, plain};
+#[cfg(feature = "foreign")]
+use crate::{loopaes, tcrypt};
 
 /// What a caller knows of a volume before it is looked at.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +29,10 @@ pub enum Format {
         hash: Option<PlainHash>,
     },
     /// loop-AES, without a header, too.
+    #[cfg(feature = "foreign")]
     LoopAes(LoopAesOptions),
     /// TrueCrypt or VeraCrypt, of which nothing on the device shows that it is there.
+    #[cfg(feature = "foreign")]
     Tcrypt {
         /// Which header, and what is known of it.
         options: TcryptOptions,
@@ -79,7 +85,9 @@ const WITH_HEADER: &[Probe] = &[luks::probe];
 pub(crate) fn find<'a>(devices: Devices<'a>, format: &Format) -> Result<Box<dyn Locked + 'a>, OpenError> {
     match format {
         Format::Plain { options, hash } => Ok(plain::locked(devices, options.clone(), *hash)),
+        #[cfg(feature = "foreign")]
         Format::LoopAes(options) => Ok(loopaes::locked(devices, options.clone())),
+        #[cfg(feature = "foreign")]
         Format::Tcrypt { options, progress } => Ok(tcrypt::locked(devices, options.clone(), *progress)),
         Format::ByHeader => {
             for probe in WITH_HEADER {

@@ -142,4 +142,6 @@ samples! {
     key_value: 2_000;
     verity: 2_000;
     integrity: 5_000;
+    tcrypt: 2_000;
+    loopaes: 2_000;
 }

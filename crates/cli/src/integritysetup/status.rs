@@ -58,7 +58,7 @@ fn told(path: &str, found: &Stacked, line: &IntegrityLine) -> String {
             tell(format_args!("  bitmap flush interval: {} ms", number("bitmap_flush_interval")));
             tell(format_args!("  journal: not active"));
         }
-        'D' | 'R' => tell(format_args!("  journal: not active")),
+        'D' => tell(format_args!("  journal: not active")),
         _ => {
             // intended: what is no number has no size.
             let sectors: u64 = number("journal_sectors").parse().unwrap_or(0);
