@@ -198,6 +198,13 @@ impl<C: AnyMode> Keyed<C> {
     }
 }
 
+/// Does `work` in a frame of its own. Keys that are expanded on the stack would make the frame of whoever calls it too deep for the other
+/// modes: what is wiped after them would not reach down to their own traces.
+#[inline(never)]
+fn apart<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
 /// Of ChaCha, or of XChaCha.
 fn chacha_rounds(cipher: Cipher) -> ChaChaRounds {
     match cipher {
@@ -310,7 +317,7 @@ impl AnyKeyed {
         for_any!(self, keyed => keyed.run(direction, position, run),
             Short(keyed) => keyed.run(direction, position, run),
             Stream(keyed) => keyed.run(position, run),
-            Multi(keyed) => return keyed.run::<Self>(direction, position, run));
+            Multi(keyed) => return apart(|| keyed.run::<Self>(direction, position, run)));
         Ok(())
     }
 
