@@ -15,7 +15,13 @@ pub const PIECE: usize = 16;
 /// Addresses outside of secrets' own pages at which one of the needles lies, each [`PIECE`] bytes long. The copies of memory
 /// that the search makes are in such pages themselves.
 pub fn found_outside(needles: &[SecretBytes]) -> Vec<u64> {
-    found("self", &unprotected(), needles)
+    found("self", &unprotected("self"), needles)
+}
+
+/// Searches another process like [`found_outside`] does this one. It must be one that this one may trace.
+pub fn found_outside_in(process: u64, needles: &[SecretBytes]) -> Vec<u64> {
+    let process = process.to_string();
+    found(&process, &unprotected(&process), needles)
 }
 
 /// Addresses in all writable memory of a process at which one of the needles lies, each [`PIECE`] bytes long. The process must be one
@@ -66,8 +72,8 @@ fn looks_random(piece: &[u8]) -> bool {
 }
 
 /// Writable memory but for secrets' own pages: locked, or where the limit forbids that, at least left out of core dumps.
-fn unprotected() -> Vec<(u64, usize)> {
-    writable("self").into_iter().filter_map(|(region, is_secret)| (!is_secret).then_some(region)).collect()
+fn unprotected(process: &str) -> Vec<(u64, usize)> {
+    writable(process).into_iter().filter_map(|(region, is_secret)| (!is_secret).then_some(region)).collect()
 }
 
 /// Writable memory, as start and length, and whether it is left out of core dumps.

@@ -4,7 +4,7 @@ mod aes;
 
 use atrest_secret::SecretBytes;
 use atrest_testkit::Random;
-use atrest_testkit::memory::{PIECE, found_in, pieces};
+use atrest_testkit::memory::{PIECE, found_in, found_outside_in, pieces};
 use atrest_testkit::needs::{self, wait_until};
 
 use crate::common::{CHEAP, Ran, Scratch};
@@ -93,15 +93,15 @@ fn pattern(byte: u8, at: u32) -> String {
 }
 
 /// By cryptsetup, with a volume key that the test knows.
-fn with_known_key(args: &str) -> (Scratch, Vec<u8>) {
+fn with_known_key(args: &str, key_size: usize) -> (Scratch, Vec<u8>) {
     let scratch = Scratch::new();
     scratch.file("key", PASSPHRASE);
     scratch.file("other", b"battery staple, or what it was");
-    let key = Random::new(19).bytes(64);
+    let key = Random::new(19).bytes(key_size / 8);
     scratch.file("volume-key", &key);
     let format = format!(
         "truncate -s 32M vol && cryptsetup luksFormat -q --pbkdf-force-iterations 1000 --key-file key \
-         --volume-key-file volume-key --key-size 512 {args} vol"
+         --volume-key-file volume-key --key-size {key_size} {args} vol"
     );
     scratch.bash(&format).ok();
     (scratch, key)
@@ -113,7 +113,7 @@ fn neither_the_volume_key_nor_its_round_keys_are_in_the_memory_of_a_process_that
     for args in
         ["--type luks2 --pbkdf pbkdf2 --cipher aes-xts-plain64", "--type luks1 --cipher aes-xts-plain64"]
     {
-        let (scratch, key) = with_known_key(args);
+        let (scratch, key) = with_known_key(args, 512);
         let rounds: Vec<SecretBytes> = key.chunks(32).flat_map(aes::round_keys).collect();
         assert_eq!(rounds.len(), 2 * (15 + 13));
         let served = Served::by_nbd(scratch, &["vol"]);
@@ -133,6 +133,31 @@ fn neither_the_volume_key_nor_its_round_keys_are_in_the_memory_of_a_process_that
         served.suspend().ok();
         assert_eq!(found_in(process, &pieces(&key)), NOWHERE, "{args}: a second time");
         assert_eq!(found_in(process, &rounds), NOWHERE, "{args}: a second time");
+    }
+}
+
+/// In the program itself: the compiler joins other frames in it than in a test, and what is wiped has to reach as deep.
+#[test]
+fn a_thread_that_waits_for_its_client_has_no_key_on_its_stack() {
+    needs::root("reading another process's memory");
+    for (cipher, key_size) in [("aes-xts-plain64", 512), ("aes-cbc-essiv:sha256", 256)] {
+        let args = "--type luks2 --pbkdf pbkdf2 --keyslot-cipher aes-xts-plain64 --keyslot-key-size 512";
+        let (scratch, key) = with_known_key(&format!("{args} --cipher {cipher}"), key_size);
+        let served = Served::by_nbd(scratch, &["vol"]);
+        // It stays connected until it is ended.
+        let client = "echo $$ > process; exec qemu-io -f raw -c \"write 512k 512\" -c \"read 512k 64k\" -c \"write 1M 64k\" \
+                      -c \"sleep 60000\" \"nbd+unix:///?socket=$PWD/socket\"";
+        served.beside(client, "client");
+        wait_until("requests are answered", || {
+            let status = served.status();
+            let requests = |operation: &str| status["metrics"]["operations"][operation]["requests"].as_u64();
+            requests("write") >= Some(2) && requests("read") >= Some(1) && served.in_flight("write") == 0
+        });
+        let process = served.process();
+        assert!(!found_in(process, &pieces(&key)).is_empty(), "{cipher}");
+        assert_eq!(found_outside_in(process, &pieces(&key)), NOWHERE, "{cipher}");
+        served.scratch.bash("kill $(cat process)").ok();
+        served.waits_for("client", "143");
     }
 }
 
