@@ -347,7 +347,6 @@ fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed
         (&["bitlkDump", "vol"], "bitlkDump"),
         (&["reencrypt", "-q", "--decrypt", "-d", "key", "vol"], "--header"),
         (&["reencrypt", "-q", "--encrypt", "-d", "key", "vol"], "--reduce-device-size"),
-        (&["reencrypt", "-q", "--device-size", "1M", "-d", "key", "vol"], "--device-size"),
         (&["token", "unassign", "--token-id", "0", "vol"], "--key-slot"),
         (&["open", "--face", "smoke", "-d", "key", "vol", "name"], "--face smoke"),
         (&["luksAddKey", "-d", "key", "--new-keyfile", "new", "vol", "new"], "twice"),
