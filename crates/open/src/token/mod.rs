@@ -1,6 +1,6 @@
 //! Tokens: what a LUKS2 header says of where a passphrase is found, beside in somebody's head.
 //!
-//! Each type of token has a file here, and a line in [`KINDS`]: from the token's JSON text to the passphrase of its keyslots.
+//! Each type of token has a file here, and a line in `KINDS`: from the token's JSON text to the passphrase of its keyslots.
 //! [`TokensFirst`] is a key source that has these passphrases, and then the keys of another source.
 
 mod error;
