@@ -37,6 +37,10 @@ fn each_feature_builds_alone_for_a_cortex_m0() {
                 "CFLAGS_thumbv7em_none_eabi",
                 format!("-I{}", workspace().join("firmware/card/libc").display()),
             )
+            .env(
+                "BINDGEN_EXTRA_CLANG_ARGS_thumbv7em_none_eabi",
+                format!("-ffreestanding -I{}", workspace().join("firmware/card/libc").display()),
+            )
             .limit(Duration::from_secs(300))
             .run();
         assert!(outcome.is_ok(), "{build:?}:\n{}", outcome.messages());
