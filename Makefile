@@ -29,9 +29,8 @@ test: setup
 test-full:
 	scripts/setup full
 	ATREST_CAMPAIGN=full scripts/check
-	cargo build --locked --release --package atrest-cli
-	scripts/cryptsetup-suite
 	scripts/static --whole
+	scripts/cryptsetup-suite --program target/x86_64-unknown-linux-musl/small/atrest-cryptsetup
 	scripts/cryptroot
 
 # Which lines the tests of each crate run, and the functions that none of them does. COVERAGE names crates.

@@ -5,7 +5,9 @@ use std::io;
 use atrest_attach::dm::DmError;
 use atrest_attach::driver::DriverError;
 use atrest_attach::fuse::MountError;
-use atrest_attach::nbd::{BindError, TlsError};
+use atrest_attach::nbd::BindError;
+#[cfg(feature = "whole")]
+use atrest_attach::nbd::TlsError;
 use atrest_attach::serve::{DaemonError, ServeError};
 use atrest_attach::session::{CloseError, Distrust, SessionError};
 use atrest_cipher::KeyError;
@@ -137,6 +139,7 @@ impl From<ConnectError> for Failure {
             ConnectError::Uri(_) | ConnectError::NoCertificates => Code::Parameters,
             ConnectError::TlsRequired | ConnectError::ReadOnly => Code::Refused,
             ConnectError::Connect(error) if error.kind() == io::ErrorKind::PermissionDenied => Code::Refused,
+            #[cfg(feature = "whole")]
             ConnectError::Tls(error) => return Self::new(Code::Parameters, error).hint(CLIENT_CERTIFICATES),
             _ => Code::Device,
         };
@@ -600,6 +603,7 @@ impl From<BindError> for Failure {
     }
 }
 
+#[cfg(feature = "whole")]
 impl From<TlsError> for Failure {
     fn from(error: TlsError) -> Self {
         match &error {

@@ -78,6 +78,7 @@ pub enum Command {
     Suspend(mapped::SuspendArgs),
     Resume(mapped::ResumeArgs),
     Resize(mapped::ResizeArgs),
+    #[cfg(feature = "whole")]
     Unlock(unlock::BootUnlockArgs),
     #[command(subcommand)]
     Key(key::KeyCommand),
@@ -88,31 +89,48 @@ pub enum Command {
     Convert(header::ConvertArgs),
     Erase(header::EraseArgs),
     Repair(header::RepairArgs),
+    #[cfg(feature = "whole")]
     HandOver(flash::HandOverArgs),
     Encrypt(bulk::EncryptArgs),
     Decrypt(bulk::DecryptArgs),
     Reencrypt(reencrypt::ReencryptArgs),
     Scrub(scrub::ScrubArgs),
+    #[cfg(feature = "whole")]
     Ls(inside::LsArgs),
+    #[cfg(feature = "whole")]
     Cat(inside::CatArgs),
+    #[cfg(feature = "whole")]
     Cp(inside::CpArgs),
+    #[cfg(feature = "whole")]
     Mkdir(inside::MkdirArgs),
+    #[cfg(feature = "whole")]
     Rm(inside::RmArgs),
+    #[cfg(feature = "whole")]
     Df(inside::DfArgs),
+    #[cfg(feature = "whole")]
     Mount(inside::MountArgs),
+    #[cfg(feature = "whole")]
     Image(flash::ImageArgs),
+    #[cfg(feature = "whole")]
     #[command(subcommand)]
     Fit(fit::FitCommand),
+    #[cfg(feature = "whole")]
     #[command(subcommand)]
     Initramfs(initramfs::InitramfsCommand),
+    #[cfg(feature = "whole")]
     #[command(subcommand)]
     Tree(tree::TreeCommand),
     #[command(subcommand)]
     Verity(verity::VerityCommand),
+    #[cfg(feature = "whole")]
     Passphrase(tools::PassphraseCommandArgs),
+    #[cfg(feature = "whole")]
     #[command(subcommand)]
     Kdf(tools::KdfCommand),
+    #[cfg(feature = "whole")]
     Bench(tools::BenchArgs),
+    #[cfg(feature = "whole")]
     Completions(tools::CompletionsArgs),
+    #[cfg(feature = "whole")]
     Man(tools::ManArgs),
 }

@@ -12,6 +12,8 @@ use atrest_secret::OsRandom;
 use atrest_volume::{Devices, FormatError, FormatOptions, TagOptions, VolumeFormat, VolumeKey};
 use serde_json::json;
 
+#[cfg(feature = "whole")]
+use super::flash::format as flash_here;
 use super::target::{contents, open_device, open_file};
 use super::{flash, integrity, options};
 use crate::args::format::{FormatArgs, LuksType};
@@ -22,7 +24,7 @@ use crate::secrets::{self, Source};
 
 pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     if matches!(args.kind, LuksType::Flash | LuksType::Sealed) {
-        return flash::format(args, output);
+        return flash_here(args, output);
     }
     flash::refuse_sizes(&args.flash)?;
     let mut options = format_options(args)?;
@@ -95,6 +97,11 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
         &json!({ "path": path_text(&args.path), "header": args.header.as_deref().map(path_text), "type": kind, "uuid": uuid }),
         &format!("{}: new {} volume, UUID {uuid}", args.path.display(), name(kind)),
     )
+}
+
+#[cfg(not(feature = "whole"))]
+fn flash_here(args: &FormatArgs, _: &Output) -> Result<(), Failure> {
+    Err(Failure::parameters("this program makes no flash").at(&args.path).hint("the whole `atrest` does"))
 }
 
 /// A format as people write it.

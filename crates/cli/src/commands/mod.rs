@@ -45,13 +45,18 @@ mod tree_keys;
 mod unlock;
 pub mod verity;
 
+#[cfg(feature = "whole")]
 use crate::args::ecryptfs::TreePassphraseCommand;
+#[cfg(feature = "whole")]
 use crate::args::fit::FitCommand;
 use crate::args::header::HeaderCommand;
+#[cfg(feature = "whole")]
 use crate::args::initramfs::InitramfsCommand;
 use crate::args::key::KeyCommand;
 use crate::args::token::TokenCommand;
+#[cfg(feature = "whole")]
 use crate::args::tools::KdfCommand;
+#[cfg(feature = "whole")]
 use crate::args::tree::TreeCommand;
 use crate::args::verity::VerityCommand;
 use crate::args::{Cli, Command};
@@ -73,6 +78,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Suspend(args) => suspend::suspend(args, output)?,
         Command::Resume(args) => suspend::resume(args, output)?,
         Command::Resize(args) => suspend::resize(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Unlock(args) => return boot::unlock(args, output),
         Command::Key(KeyCommand::Add(args)) => key::add(args, output)?,
         Command::Key(KeyCommand::Change(args)) => key::change(args, output)?,
@@ -94,33 +100,57 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Convert(args) => header::convert(args, output)?,
         Command::Erase(args) => header::erase(args, output)?,
         Command::Repair(args) => header::repair(args, output)?,
+        #[cfg(feature = "whole")]
         Command::HandOver(args) => flash::hand_over(args, output)?,
         Command::Encrypt(args) => bulk::encrypt(args, output)?,
         Command::Decrypt(args) => bulk::decrypt(args, output)?,
         Command::Reencrypt(args) => reencrypt::reencrypt(args, output)?,
         Command::Scrub(args) => return scrub::scrub(args, output),
+        #[cfg(feature = "whole")]
         Command::Ls(args) => return inside::ls(args, output),
+        #[cfg(feature = "whole")]
         Command::Cat(args) => inside::cat(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Cp(args) => return inside::cp(args, output),
+        #[cfg(feature = "whole")]
         Command::Mkdir(args) => inside::mkdir(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Rm(args) => inside::rm(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Df(args) => inside::df(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Mount(args) => return mount::mount(args, output),
+        #[cfg(feature = "whole")]
         Command::Image(args) => flash::image(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Fit(FitCommand::Build(args)) => fit::build(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Fit(FitCommand::Info(args)) => fit::info(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Fit(FitCommand::Verify(args)) => fit::verify(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Fit(FitCommand::Script(args)) => fit::script(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Initramfs(InitramfsCommand::Build(args)) => initramfs::build(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Initramfs(InitramfsCommand::Add(args)) => initramfs::add(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Initramfs(InitramfsCommand::Info(args)) => initramfs::info(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Tree(TreeCommand::Build(args)) => tree::build(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Tree(TreeCommand::Policies(args)) => policies::policies(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Tree(TreeCommand::Check(args)) => return ecryptfs::check(args, output),
+        #[cfg(feature = "whole")]
         Command::Tree(TreeCommand::Export(args)) => return ecryptfs::export(args, output),
+        #[cfg(feature = "whole")]
         Command::Tree(TreeCommand::Unlock(args)) => tree_keys::unlock(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Tree(TreeCommand::Lock(args)) => tree_keys::lock(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Tree(TreeCommand::Keys(args)) => tree_keys::keys(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Tree(TreeCommand::Passphrase(command)) => match command {
             TreePassphraseCommand::Wrap(args) => ecryptfs::wrap(args, output)?,
             TreePassphraseCommand::Unwrap(args) => ecryptfs::unwrap(args, output)?,
@@ -130,10 +160,15 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Verity(VerityCommand::Verify(args)) => verity::verify(args, output)?,
         Command::Verity(VerityCommand::Open(args)) => return verity::open(args, output),
         Command::Verity(VerityCommand::Dump(args)) => verity::dump(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Passphrase(args) => passphrase::passphrase(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Kdf(KdfCommand::Cost(_)) => kdf::cost(output)?,
+        #[cfg(feature = "whole")]
         Command::Bench(args) => bench::bench(args, output)?,
+        #[cfg(feature = "whole")]
         Command::Completions(args) => tools::completions(args)?,
+        #[cfg(feature = "whole")]
         Command::Man(args) => tools::man(args)?,
     }
     Ok(0)

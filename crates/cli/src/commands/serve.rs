@@ -111,10 +111,22 @@ fn staged(
     };
     let registry = registry(output)?;
     let tls = match &args.tls.tls_cert {
-        Some(directory) => Some(nbd::Tls::load(directory, args.tls.tls_verify_peer)?),
+        Some(directory) => Some(server_tls(directory, args.tls.tls_verify_peer)?),
         None => None,
     };
     then(Stage { path, socket, tls, background, registry: &registry })
+}
+
+#[cfg(feature = "whole")]
+fn server_tls(directory: &Path, verify_peer: bool) -> Result<nbd::Tls, Failure> {
+    Ok(nbd::Tls::load(directory, verify_peer)?)
+}
+
+#[cfg(not(feature = "whole"))]
+fn server_tls(directory: &Path, _: bool) -> Result<nbd::Tls, Failure> {
+    Err(Failure::parameters("this program was built without TLS")
+        .at(directory)
+        .hint("the whole `atrest` has it"))
 }
 
 /// Serves an open volume, and does what is to be done meanwhile.

@@ -94,12 +94,12 @@ impl Disk {
 
     /// Writes zeros over a range that need not hold a whole data unit, in pieces that lie in one unit each.
     pub(super) fn zero_parts(&self, region: &Region, mut at: u64, mut len: u64) -> Result<(), DeviceError> {
-        static ZEROS: [u8; RUN] = [0; RUN];
+        let zeros = vec![0; len.min(RUN as u64) as usize];
         while len > 0 {
             let (_, skip) = region.unit_of(at);
             let piece = len.min(RUN as u64) as usize;
             let piece = piece.min(region.unit() - skip);
-            self.write_run(region, at, &ZEROS[..piece])?;
+            self.write_run(region, at, &zeros[..piece])?;
             at += piece as u64;
             len -= piece as u64;
         }

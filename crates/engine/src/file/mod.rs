@@ -43,9 +43,8 @@ pub use new::NewFile;
 pub use storage::is_same;
 use whole::Wholeness;
 
-/// Zeros are written from a block of this many bytes.
+/// Zeros are written from a block of at most this many bytes. It is made where it is needed: a constant one would lie in the program.
 const ZEROS_LEN: usize = 64 << 10;
-static ZEROS: [u8; ZEROS_LEN] = [0; ZEROS_LEN];
 
 /// How a device is opened, and what that keeps others from doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -428,10 +427,11 @@ impl BlockDevice for FileDevice {
     /// the filesystem merely marks as unwritten keeps its old bytes there.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.check_writable(Operation::Write, offset, len)?;
+        let zeros = vec![0; len.min(ZEROS_LEN as u64) as usize];
         let mut done = 0;
         while done < len {
             let step = (len - done).min(ZEROS_LEN as u64);
-            self.write_at(offset + done, &ZEROS[..step as usize])?;
+            self.write_at(offset + done, &zeros[..step as usize])?;
             done += step;
         }
         Ok(())

@@ -21,9 +21,8 @@ use crate::uri::Uri;
 const MAX_REQUEST: u32 = 4 << 20;
 /// The longest range that one request asks about or gives back: a multiple of all block sizes.
 const MAX_RANGE: u64 = 1 << 30;
-/// Zeros are written from a block of this many bytes.
+/// Zeros are written from a block of at most this many bytes. It is made where it is needed: a constant one would lie in the program.
 const ZEROS_LEN: usize = 256 << 10;
-static ZEROS: [u8; ZEROS_LEN] = [0; ZEROS_LEN];
 
 /// An export of an NBD server.
 ///
@@ -292,10 +291,11 @@ impl BlockDevice for Export {
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.check_writable(Operation::Write, offset, len)?;
+        let zeros = vec![0; len.min(ZEROS_LEN as u64) as usize];
         let mut done = 0;
         while done < len {
             let step = (len - done).min(ZEROS_LEN as u64);
-            self.write_at(offset + done, &ZEROS[..step as usize])?;
+            self.write_at(offset + done, &zeros[..step as usize])?;
             done += step;
         }
         Ok(())

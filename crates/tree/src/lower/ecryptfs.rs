@@ -20,8 +20,8 @@ use crate::flags;
 const XATTR: &[u8] = b"user.ecryptfs";
 /// Bytes in the longest name that is at most 255 bytes once it is encrypted.
 const NAME_LEN: u32 = 143;
-/// Written at once where zeros are asked for.
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+/// Bytes written at once where zeros are asked for.
+const ZEROS_LEN: usize = 1 << 16;
 
 const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
@@ -275,12 +275,13 @@ impl LayerFile for Contents {
             PUNCH_INSIDE | ZERO_INSIDE => end.min(has),
             _ => return Err(Errno::OPNOTSUPP),
         };
+        let zeros = vec![0; ZEROS_LEN];
         let mut at = offset;
         while at < zeros_to {
             // intended: nothing is left to do.
-            let len = zeros_to.saturating_sub(at).min(ZEROS.len() as u64);
-            // cannot be out of range: at most the length of ZEROS.
-            let zeros = ZEROS.get(..len as usize).unwrap_or(&[]);
+            let len = zeros_to.saturating_sub(at).min(ZEROS_LEN as u64);
+            // cannot be out of range: at most the length of the zeros.
+            let zeros = zeros.get(..len as usize).unwrap_or(&[]);
             file.write_at(at, zeros).map_err(|error| number(&error))?;
             // cannot overflow: at most zeros_to.
             at = at.saturating_add(len);

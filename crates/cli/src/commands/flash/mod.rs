@@ -38,13 +38,16 @@ pub use options::refuse_sizes;
 pub use repair::repair;
 use store::{Freshness, HeldStore};
 
+/// Whether this program has the commands for it: the linker leaves out what comes after.
+const HERE: bool = cfg!(feature = "whole");
+
 /// What to do with encrypted flash on a server.
 pub const COPY_FIRST: &str =
     "encrypted flash is for images and cards: copy the export to a file (`nbdcopy`) and use that";
 
 /// Whether there is a flash header on a device, whole or not.
 pub fn is_on(device: &dyn BlockDevice) -> bool {
-    !matches!(detect(device, None), Err(DetectError::NotFlash | DetectError::Device(_)))
+    HERE && !matches!(detect(device, None), Err(DetectError::NotFlash | DetectError::Device(_)))
 }
 
 /// Whether a command's target is encrypted flash, of which none is on a server. What can't be opened is reported by whoever needs it.
@@ -59,7 +62,7 @@ pub fn is_flash_volume(path: &Path, args: &UnlockArgs) -> bool {
 }
 
 fn is_at(path: &Path) -> bool {
-    FileDevice::open(path, Access::ReadOnly).is_ok_and(|device| is_on(&device))
+    HERE && FileDevice::open(path, Access::ReadOnly).is_ok_and(|device| is_on(&device))
 }
 
 /// Fails if it is, for commands that encrypted flash does not have.
