@@ -325,7 +325,12 @@ impl From<ReencryptError> for Failure {
             ReencryptError::OldKeyGone => Self::new(Code::Device, error)
                 .hint("only a header backup from before the end of the re-encryption has it"),
             ReencryptError::KeyslotsLeft { .. } => Self::parameters(error)
-                .hint("--also-key-file FILE gives a passphrase of one more, --drop-slot N lets keyslot N go"),
+                .hint("--also-key-file FILE gives a passphrase of one more, --drop-slot N lets keyslot N go, --no-keyslots all of them"),
+            ReencryptError::NotKept => Self::parameters(error).hint(
+                "--new-volume-key-file FILE gives it; a passphrase instead of --volume-key-file gets a keyslot",
+            ),
+            ReencryptError::SameKey => Self::parameters(error)
+                .hint("--keep-key changes the sector size or the cipher alone"),
             ReencryptError::Part { .. } => Self::parameters(error)
                 .hint("--device-size is at most the size of the data, and stays the same to the end"),
             ReencryptError::Misaligned { .. } => {

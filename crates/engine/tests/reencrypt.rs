@@ -13,13 +13,13 @@ use atrest_testkit::fault::Fault;
 use atrest_testkit::power_loss::{Limits, Tearing};
 use atrest_testkit::{Campaign, FaultDevice, Random};
 use atrest_volume::luks2::reencrypt::{
-    DecryptOptions, EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting,
-    begin_encryption, interrupted_conversion,
+    DecryptOptions, EncryptOptions, NewKey, ReencryptError, ReencryptKeys, ReencryptOptions, ResilienceKind,
+    Rewriting, begin_encryption, begin_encryption_with_key, interrupted_conversion,
 };
 use atrest_volume::luks2::{Luks2, format};
 use atrest_volume::{
     Credential, Devices, FormatOptions, KeyslotOptions, Passphrase, PbkdfKind, PbkdfOptions, UnlockError,
-    UnlockOptions, header_backup,
+    UnlockOptions, VolumeKey, header_backup,
 };
 
 #[path = "reencrypt/online.rs"]
@@ -66,8 +66,12 @@ impl Unshared for Window {}
 enum Job {
     /// A volume gets another key, and this data unit.
     Reencrypt { from: u32, to: u32, resilience: ResilienceKind },
+    /// A volume gets the key that is given, and loses its keyslots.
+    ByKey(ResilienceKind),
     /// Plaintext becomes a volume with the header in front of it.
     Move,
+    /// Plaintext becomes a volume with the header in front of it, and without a keyslot.
+    MoveByKey,
     /// Plaintext becomes a volume with the header elsewhere.
     Detached(ResilienceKind),
     /// A volume whose header is elsewhere becomes plaintext.
@@ -81,17 +85,33 @@ impl Job {
         matches!(self, Self::Detached(_) | Self::Decrypt(_) | Self::DecryptOver(_))
     }
 
+    fn moves(self) -> bool {
+        matches!(self, Self::Move | Self::MoveByKey)
+    }
+
+    /// Whether the data stays in its place.
+    fn stays(self) -> bool {
+        !self.moves() && !matches!(self, Self::DecryptOver(_))
+    }
+
+    /// Whether volume keys are given, and no keyslot is left.
+    fn is_by_key(self) -> bool {
+        matches!(self, Self::ByKey(_) | Self::MoveByKey)
+    }
+
     fn decrypts(self) -> bool {
         matches!(self, Self::Decrypt(_) | Self::DecryptOver(_))
     }
 }
 
-const JOBS: [(Job, Tearing); 11] = [
+const JOBS: [(Job, Tearing); 13] = [
     (Job::Reencrypt { from: 512, to: 512, resilience: ResilienceKind::Checksum }, Tearing::BetweenSectors),
     (Job::Reencrypt { from: 512, to: 4096, resilience: ResilienceKind::Checksum }, Tearing::None),
     (Job::Reencrypt { from: 4096, to: 512, resilience: ResilienceKind::Journal }, Tearing::Inside),
     (Job::Reencrypt { from: 4096, to: 4096, resilience: ResilienceKind::Journal }, Tearing::Inside),
+    (Job::ByKey(ResilienceKind::Journal), Tearing::Inside),
     (Job::Move, Tearing::Inside),
+    (Job::MoveByKey, Tearing::Inside),
     (Job::Detached(ResilienceKind::Checksum), Tearing::BetweenSectors),
     (Job::Detached(ResilienceKind::Journal), Tearing::Inside),
     (Job::Decrypt(ResilienceKind::Checksum), Tearing::BetweenSectors),
@@ -132,7 +152,16 @@ impl Bench {
     /// All plaintext, by the header as it is.
     fn plaintext(&self, len: usize) -> Vec<u8> {
         let luks = Luks2::read(self.devices().header).expect("the header is read");
-        let volume = luks.unlock(self.devices(), &passphrase(), &UnlockOptions::default()).expect("it opens");
+        let unlock = UnlockOptions::default();
+        let volume = match self.job.is_by_key() {
+            false => luks.unlock(self.devices(), &passphrase(), &unlock).expect("it opens"),
+            true => {
+                let mut opened = keys()
+                    .into_iter()
+                    .filter_map(|key| luks.unlock_with_key(self.devices(), &key, &unlock).ok());
+                opened.next().expect("one of the keys opens it")
+            }
+        };
         let data = Window { device: self.device.clone(), offset: self.data.offset, size: self.data.size };
         let disk = Disk::new(Arc::new(data), volume, DiskOptions::default()).expect("a disk");
         let mut plaintext = vec![0; len];
@@ -161,6 +190,26 @@ impl Bench {
                     ..ReencryptOptions::default()
                 };
                 luks.begin_reencryption(self.devices(), &[(&passphrase, None)], &options)
+            }
+            Job::ByKey(resilience) => {
+                let luks = Luks2::read(self.devices().header).expect("the header is read");
+                let [old, new] = keys();
+                let key = NewKey::Given(new);
+                let options = ReencryptOptions {
+                    key,
+                    without_keyslots: true,
+                    resilience,
+                    part: self.part,
+                    keyslot: keyslot(),
+                    ..ReencryptOptions::default()
+                };
+                luks.begin_reencryption_with_key(self.devices(), &old, &options)
+            }
+            Job::MoveByKey => {
+                let [_, new] = keys();
+                let format = FormatOptions { data_offset: Some(HEAD), volume_key: Some(new), ..options() };
+                let options = EncryptOptions { format, part: self.part, ..EncryptOptions::default() };
+                begin_encryption_with_key(self.devices(), options)
             }
             Job::Decrypt(resilience) | Job::DecryptOver(resilience) => {
                 let luks = Luks2::read(self.devices().header).expect("the header is read");
@@ -195,14 +244,18 @@ impl Bench {
     }
 
     fn resume_in(&self, zones: RewriteOptions<'_>) -> Result<bool, RewriteError> {
-        if self.job == Job::Move
+        if self.job.moves()
             && Luks2::read(self.devices().header).is_err()
             && let Some(conversion) = interrupted_conversion(&self.data, HEAD)?
         {
             conversion.complete(&self.data)?;
         }
         let Ok(luks) = Luks2::read(self.devices().header) else { return Ok(false) };
-        let mut rewriting = match luks.resume_reencryption(self.devices(), &passphrase()) {
+        let resumed = match self.job.is_by_key() {
+            true => luks.resume_reencryption_with(self.devices(), ReencryptKeys::of_volume_keys(&keys())),
+            false => luks.resume_reencryption(self.devices(), &passphrase()),
+        };
+        let mut rewriting = match resumed {
             // It had not begun, or was done.
             Err(ReencryptError::State(_)) => return Ok(true),
             other => other?,
@@ -231,6 +284,11 @@ impl Bench {
 
 fn passphrase() -> Passphrase {
     Passphrase::copy_from(b"correct horse")
+}
+
+/// The volume keys before and afterwards, where they are given.
+fn keys() -> [VolumeKey; 2] {
+    [7_u8, 9].map(|seed| VolumeKey::copy_from(&Random::new(seed.into()).bytes(32)))
 }
 
 fn keyslot() -> KeyslotOptions {
@@ -262,7 +320,7 @@ fn zones() -> RewriteOptions<'static> {
 fn before(job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
     let len = match job {
         // Two whole shifts and a part of one.
-        Job::Move => (HEAD * 5 / 2) as usize / 4096 * 4096,
+        Job::Move | Job::MoveByKey => (HEAD * 5 / 2) as usize / 4096 * 4096,
         Job::DecryptOver(_) => (HEAD * 5 / 4) as usize / 4096 * 4096,
         _ => 260 << 10,
     };
@@ -278,10 +336,13 @@ fn with_plaintext(plaintext: Vec<u8>, job: Job) -> (Bench, Vec<u8>) {
     let len = plaintext.len();
     let mut image = Vec::new();
     match job {
-        Job::Reencrypt { from, .. } => {
+        Job::Reencrypt { .. } | Job::ByKey(_) => {
+            let from = if let Job::Reencrypt { from, .. } = job { from } else { 512 };
+            let [old, _] = keys();
+            let volume_key = job.is_by_key().then_some(old);
             let device = FaultDevice::zeroed(HEAD as usize + len);
             let format_options =
-                FormatOptions { data_unit: Some(from), data_offset: Some(HEAD), ..options() };
+                FormatOptions { data_unit: Some(from), data_offset: Some(HEAD), volume_key, ..options() };
             let luks = format(Devices::together(&device), &passphrase(), &format_options).expect("a volume");
             let volume = luks.unlock(Devices::together(&device), &passphrase(), &UnlockOptions::default());
             let media = Arc::new(device);
@@ -290,7 +351,7 @@ fn with_plaintext(plaintext: Vec<u8>, job: Job) -> (Bench, Vec<u8>) {
             disk.write_at(0, &plaintext).expect("the plaintext is written");
             image = media.image();
         }
-        Job::Move => {
+        Job::Move | Job::MoveByKey => {
             image.extend(&plaintext);
             image.resize(len + 2 * HEAD as usize, 0xEE);
         }
@@ -335,18 +396,19 @@ fn every_job_is_done_and_its_header_is_an_ordinary_one() {
         let luks = Luks2::read(bench.devices().header).expect("the header is read");
         let metadata = luks.metadata();
         assert!(metadata.config().requirements.is_empty(), "{job:?}");
-        let keys = if job.decrypts() { 0 } else { 1 };
+        let digests = if job.decrypts() { 0 } else { 1 };
+        let keyslots = if job.decrypts() || job.is_by_key() { 0 } else { 1 };
         assert_eq!(
             (metadata.segments().len(), metadata.keyslots().len(), metadata.digests().len()),
-            (1, keys, keys)
+            (1, keyslots, digests)
         );
         if matches!(job, Job::DecryptOver(_)) {
             check_that_no_ciphertext_is_left(&image, &bench.device.image(), plaintext.len());
         }
-        if matches!(job, Job::Reencrypt { .. }) {
+        if matches!(job, Job::Reencrypt { .. } | Job::ByKey(_)) {
             check_that_the_old_key_is_gone(&image, &bench.device.image());
         }
-        if job == Job::Move {
+        if job.moves() {
             // Nothing of the plaintext is left: neither in the head's old place nor where it had been moved to.
             let image = bench.device.image();
             let places = plaintext.chunks_exact(4096).step_by(7);
@@ -393,20 +455,37 @@ fn a_power_loss_at_any_write_loses_nothing() {
         bench.device.forget();
         bench.begin_and_run().expect("it is done");
         let limits = Limits { tearing, seed, ..Limits::default() };
-        let stride = if Campaign::is_full() { 1 } else { 11 };
-        let (mut number, skip) = (0, random.below(stride));
-        bench.device.recording().for_each_power_loss(&limits, |aftermath| {
-            number += 1;
-            if number % stride != skip {
-                return;
-            }
-            visited += 1;
-            let after = Bench::new(aftermath.image, job);
-            let begun = after.resume().unwrap_or_else(|e| panic!("{job:?} {}: {e}", aftermath.power_loss));
+        visited += resume_after_power_losses(&bench, &limits, 11, random, |after, begun| {
             after.check(&plaintext, begun);
         });
     });
     println!("re-encryption: {visited} states after a power loss were resumed");
+}
+
+/// Resumes what a power loss can leave of the job that was recorded: every state in a full campaign, otherwise one in `stride`. Returns
+/// how many.
+fn resume_after_power_losses(
+    recorded: &Bench,
+    limits: &Limits,
+    stride: u64,
+    random: &mut Random,
+    check: impl Fn(&Bench, bool),
+) -> usize {
+    let job = recorded.job;
+    let stride = if Campaign::is_full() { 1 } else { stride };
+    let (mut number, skip, mut visited) = (0, random.below(stride), 0);
+    recorded.device.recording().for_each_power_loss(limits, |aftermath| {
+        number += 1;
+        if number % stride != skip {
+            return;
+        }
+        visited += 1;
+        let mut after = Bench::new(aftermath.image, job);
+        after.part = recorded.part;
+        let begun = after.resume().unwrap_or_else(|e| panic!("{job:?} {}: {e}", aftermath.power_loss));
+        check(&after, begun);
+    });
+    visited
 }
 
 /// What lies behind the part is not touched, whatever happens.
@@ -414,8 +493,7 @@ fn a_power_loss_at_any_write_loses_nothing() {
 fn a_power_loss_while_a_part_is_rewritten_loses_nothing_of_it() {
     const PART: u64 = 200 << 10;
     let mut visited = 0;
-    let in_place: Vec<(Job, Tearing)> =
-        JOBS.into_iter().filter(|(job, _)| !matches!(job, Job::Move | Job::DecryptOver(_))).collect();
+    let in_place: Vec<(Job, Tearing)> = JOBS.into_iter().filter(|(job, _)| job.stays()).collect();
     Campaign::new("power loss during re-encryption of a part", 3, in_place.len() * 4).run(|seed, random| {
         let (job, tearing) = in_place[(seed as usize - 1) % in_place.len()];
         let (mut bench, plaintext) = before(job, random);
@@ -428,17 +506,7 @@ fn a_power_loss_while_a_part_is_rewritten_loses_nothing_of_it() {
         bench.check(part, true);
         assert!(bench.device.image()[behind.clone()] == untouched, "{job:?}");
         let limits = Limits { tearing, seed, ..Limits::default() };
-        let stride = if Campaign::is_full() { 1 } else { 17 };
-        let (mut number, skip) = (0, random.below(stride));
-        bench.device.recording().for_each_power_loss(&limits, |aftermath| {
-            number += 1;
-            if number % stride != skip {
-                return;
-            }
-            visited += 1;
-            let mut after = Bench::new(aftermath.image, job);
-            after.part = Some(PART);
-            let begun = after.resume().unwrap_or_else(|e| panic!("{job:?} {}: {e}", aftermath.power_loss));
+        visited += resume_after_power_losses(&bench, &limits, 17, random, |after, begun| {
             after.check(part, begun);
             assert!(after.device.image()[behind.clone()] == untouched, "{job:?}");
         });
@@ -451,7 +519,8 @@ fn a_power_loss_while_a_part_is_rewritten_loses_nothing_of_it() {
 fn another_part_than_can_be_is_refused_and_nothing_is_written() {
     for (job, _) in JOBS {
         let (mut bench, plaintext) = before(job, &mut Random::new(3));
-        let (of, moves) = (plaintext.len() as u64, matches!(job, Job::Move | Job::DecryptOver(_)));
+        let moves = !job.stays();
+        let of = plaintext.len() as u64;
         for asked in [0, of + 4096, 4096, 4097] {
             bench.part = Some(asked);
             bench.device.forget();
@@ -470,9 +539,15 @@ fn another_part_than_can_be_is_refused_and_nothing_is_written() {
         if moves {
             continue;
         }
+        let passphrase = passphrase();
         // The whole is a part, too, as long as nothing is done; of a multiple of the data unit.
         let luks = Luks2::read(bench.devices().header).expect("the header is read");
-        let resume = || luks.resume_reencryption(bench.devices(), &passphrase()).expect("begun");
+        let keys = keys();
+        let with = match job.is_by_key() {
+            true => ReencryptKeys::of_volume_keys(&keys),
+            false => ReencryptKeys { passphrase: Some(&passphrase), ..ReencryptKeys::default() },
+        };
+        let resume = || luks.resume_reencryption_with(bench.devices(), with).expect("begun");
         assert_eq!(resume().limit_to(of), Ok(()));
         let mut rewriting = resume();
         let odd = ReencryptError::Misaligned { size: 4097, multiple: rewriting.alignment().into() };
@@ -597,7 +672,7 @@ fn keyslots_without_a_passphrase_must_be_named() {
 /// Zones in which each core has several chunks of its own, and one that is shorter.
 #[test]
 fn cores_that_share_a_zone_do_what_one_does() {
-    for (job, _) in JOBS.into_iter().filter(|(job, _)| !matches!(job, Job::Move | Job::DecryptOver(_))) {
+    for (job, _) in JOBS.into_iter().filter(|(job, _)| job.stays()) {
         let (bench, plaintext) = before_of((5 << 19) + 4096, job, &mut Random::new(2));
         let mut zones = zones();
         (zones.threads, zones.zone) = (3, 0);
@@ -610,7 +685,7 @@ fn cores_that_share_a_zone_do_what_one_does() {
 /// Zones of one core and of three. A sector that can't be written ends the run, with chunks written on both sides.
 #[test]
 fn a_zone_of_many_chunks_is_recovered_whole() {
-    for (job, _) in JOBS.into_iter().filter(|(job, _)| !matches!(job, Job::Move | Job::DecryptOver(_))) {
+    for (job, _) in JOBS.into_iter().filter(|(job, _)| job.stays()) {
         for threads in [1, 3] {
             let (bench, plaintext) = before_of((5 << 19) + 4096, job, &mut Random::new(4));
             let mut zones = zones();

@@ -119,6 +119,10 @@ impl Held {
         let reopen = Reopen {
             media: media.clone(),
             header: self.header.clone(),
+            header_path: self.header.as_deref().map(|header| {
+                // intended: a URI stays as it is, and of a path that is gone the opening tells.
+                header.path().canonicalize().unwrap_or_else(|_| header.path().into())
+            }),
             format,
             unlock,
             disk: options.clone(),

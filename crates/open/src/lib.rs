@@ -40,6 +40,7 @@ mod locked;
 #[cfg(feature = "foreign")]
 mod loopaes;
 mod luks;
+mod online;
 mod plain;
 mod policy;
 mod reopen;
@@ -57,6 +58,7 @@ pub use error::{Error, HeldError};
 pub use held::Held;
 pub use key::{Key, KeySource, NoOtherKey, OneKey};
 pub use locked::{Format, Locked};
+pub use online::{Background, Progress, Serve};
 pub use policy::{MayBeWrongKey, Refused, try_keys, unlock};
 pub use reopen::{Reopen, ReopenError, Room};
 #[cfg(feature = "foreign")]

@@ -1,6 +1,7 @@
 //! An open volume whose key is taken away for a while: its files and devices stay open and locked meanwhile.
 
 use core::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,6 +17,8 @@ use crate::{Device, Format, Key};
 pub struct Reopen {
     pub(crate) media: Arc<Device>,
     pub(crate) header: Option<Arc<Device>>,
+    /// Where the header lies, whatever directory the process is in by then.
+    pub(crate) header_path: Option<PathBuf>,
     pub(crate) format: Format,
     pub(crate) unlock: UnlockOptions,
     pub(crate) disk: DiskOptions,

@@ -26,6 +26,17 @@ pub enum Request<'a> {
         /// Its volume key.
         key: &'a [u8],
     },
+    /// Re-encrypt a volume whose header says that this has begun; or go on with what was stopped, for which no keys are needed.
+    Reencrypt {
+        /// The volume key before; empty to go on.
+        old: &'a [u8],
+        /// The volume key afterwards; empty if it stays.
+        new: &'a [u8],
+    },
+    /// Stop the re-encryption between two zones.
+    StopReencryption,
+    /// Say how far the re-encryption is.
+    Reencryption,
     /// Show another number of bytes of a volume.
     Resize {
         /// How many; without one, all that there is room for.
@@ -41,6 +52,9 @@ impl core::fmt::Debug for Request<'_> {
             Self::List => f.write_str("List"),
             Self::Suspend => f.write_str("Suspend"),
             Self::Resume { .. } => f.debug_struct("Resume").finish_non_exhaustive(),
+            Self::Reencrypt { .. } => f.debug_struct("Reencrypt").finish_non_exhaustive(),
+            Self::StopReencryption => f.write_str("StopReencryption"),
+            Self::Reencryption => f.write_str("Reencryption"),
             Self::Resize { size } => f.debug_struct("Resize").field("size", size).finish(),
         }
     }
@@ -59,17 +73,29 @@ impl<'a> Request<'a> {
             Self::List => (b'L', "", &[]),
             Self::Suspend => (b'S', "", &[]),
             Self::Resume { key } => (b'G', "", key),
+            Self::Reencrypt { old, new } => {
+                let len = u32::try_from(old.len()).ok()?.to_le_bytes();
+                return Self::write(buf, b'E', "", &[&len, old, new]);
+            }
+            Self::StopReencryption => (b'H', "", &[]),
+            Self::Reencryption => (b'Q', "", &[]),
             Self::Resize { size: None } => (b'Z', "", &[]),
             Self::Resize { size: Some(size) } => {
                 number = size.to_le_bytes();
                 (b'Z', "", &number)
             }
         };
-        let len = 2 + name.len() + key.len();
+        Self::write(buf, letter, name, &[key])
+    }
+
+    fn write(buf: &mut [u8], letter: u8, name: &str, parts: &[&[u8]]) -> Option<usize> {
+        let len = 2 + name.len() + parts.iter().map(|part| part.len()).sum::<usize>();
         let mut writer = Writer::new(buf.get_mut(..len)?);
         writer.field([letter, u8::try_from(name.len()).ok()?]).ok()?;
         writer.bytes(name.as_bytes()).ok()?;
-        writer.bytes(key).ok()?;
+        for part in parts {
+            writer.bytes(part).ok()?;
+        }
         writer.finish().ok().map(|()| len)
     }
 
@@ -85,6 +111,14 @@ impl<'a> Request<'a> {
             b'L' if name.is_empty() && key.is_empty() => Some(Self::List),
             b'S' if name.is_empty() && key.is_empty() => Some(Self::Suspend),
             b'G' if name.is_empty() && !key.is_empty() => Some(Self::Resume { key }),
+            b'E' if name.is_empty() => {
+                let mut reader = Reader::new(key);
+                let len = u32::from_le_bytes(reader.array().ok()?);
+                let old = reader.bytes(usize::try_from(len).ok()?).ok()?;
+                Some(Self::Reencrypt { old, new: reader.rest() })
+            }
+            b'H' if name.is_empty() && key.is_empty() => Some(Self::StopReencryption),
+            b'Q' if name.is_empty() && key.is_empty() => Some(Self::Reencryption),
             b'Z' if name.is_empty() && key.is_empty() => Some(Self::Resize { size: None }),
             b'Z' if name.is_empty() => {
                 let number = Reader::new(key).array().ok().filter(|_| key.len() == 8)?;
@@ -109,6 +143,11 @@ mod tests {
             Request::List,
             Request::Suspend,
             Request::Resume { key: &[3; 64] },
+            Request::Reencrypt { old: &[4; 64], new: &[5; 32] },
+            Request::Reencrypt { old: &[4; 64], new: &[] },
+            Request::Reencrypt { old: &[], new: &[] },
+            Request::StopReencryption,
+            Request::Reencryption,
             Request::Resize { size: None },
             Request::Resize { size: Some(1 << 40) },
         ];
@@ -131,5 +170,7 @@ mod tests {
         let said = format!("{:?}", Request::Add { name: "id", key: b"hunter2" });
         assert_eq!(said, "Add { name: \"id\", .. }");
         assert_eq!(format!("{:?}", Request::Resume { key: b"hunter2" }), "Resume { .. }");
+        let two = Request::Reencrypt { old: b"hunter2", new: b"hunter3" };
+        assert_eq!(format!("{two:?}"), "Reencrypt { .. }");
     }
 }

@@ -6,7 +6,7 @@
 
 use core::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, Operation};
 use atrest_engine::{Disk, DiskError};
@@ -26,6 +26,8 @@ pub struct Gate {
 
 enum State {
     Open(Disk),
+    /// It is being re-encrypted, by the device that stands for it meanwhile.
+    Rewritten(Arc<dyn BlockDevice>),
     /// What tells the same disk from another.
     Held(Vec<u8>),
     Ended,
@@ -39,6 +41,10 @@ pub enum HoldError {
     Held,
     /// It is being closed.
     Ended,
+    /// It is being re-encrypted, for which both keys are needed.
+    Rewritten,
+    /// The device that is to stand for it has another volume key, cipher, place or size.
+    Other,
     /// What was written could not be made durable, or its key not be tried. The volume goes on.
     Device(DeviceError),
 }
@@ -59,7 +65,7 @@ pub enum RestoreError {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResizeError {
-    /// It is suspended, or is being closed.
+    /// It is suspended, is being re-encrypted, or is being closed.
     Held,
     /// It can't have another one, or not this one.
     Disk(DiskError),
@@ -68,7 +74,7 @@ pub enum ResizeError {
 impl fmt::Display for ResizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held => f.write_str("it is suspended"),
+            Self::Held => f.write_str("it is suspended or being re-encrypted"),
             Self::Disk(error) => error.fmt(f),
         }
     }
@@ -81,6 +87,10 @@ impl fmt::Display for HoldError {
         match self {
             Self::Held => f.write_str("it is suspended already"),
             Self::Ended => f.write_str("it is being closed"),
+            Self::Rewritten => f.write_str("it is being re-encrypted, for which its keys are needed"),
+            Self::Other => {
+                f.write_str("its header is of another volume key, or another size, than what is served")
+            }
             Self::Device(error) => write!(f, "it is not suspended, and goes on: {error}"),
         }
     }
@@ -123,6 +133,7 @@ impl Gate {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let disk = match &*state {
             State::Open(disk) => disk,
+            State::Rewritten(_) => return Err(HoldError::Rewritten),
             State::Held(_) => return Err(HoldError::Held),
             State::Ended => return Err(HoldError::Ended),
         };
@@ -150,6 +161,44 @@ impl Gate {
         }
         *state = State::Open(disk);
         self.let_go();
+        Ok(())
+    }
+
+    /// Lets a device stand for the disk while that is re-encrypted: one of the same size, whose data is that of the disk, as `before`
+    /// tells (its [`likeness`](Disk::likeness)). What was written is durable first.
+    ///
+    /// # Errors
+    /// [`HoldError`]: nothing has changed then.
+    pub fn rewrite(&self, device: Arc<dyn BlockDevice>, before: &[u8]) -> Result<(), HoldError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let disk = match &*state {
+            State::Open(disk) => disk,
+            State::Rewritten(_) => return Err(HoldError::Rewritten),
+            State::Held(_) => return Err(HoldError::Held),
+            State::Ended => return Err(HoldError::Ended),
+        };
+        let is_same = disk.likeness().map_err(HoldError::Device)? == before;
+        if !is_same || (device.size(), device.is_read_only()) != (self.size(), self.read_only) {
+            return Err(HoldError::Other);
+        }
+        disk.flush().map_err(HoldError::Device)?;
+        *state = State::Rewritten(device);
+        Ok(())
+    }
+
+    /// The re-encryption is done: the volume goes on with this disk.
+    ///
+    /// # Errors
+    /// [`HoldError::Other`] if it has another size or can't be written. [`HoldError::Device`] if what was
+    /// written can't be made durable. The device of the re-encryption stays.
+    pub fn rewritten(&self, disk: Disk) -> Result<(), HoldError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let State::Rewritten(device) = &*state else { return Err(HoldError::Ended) };
+        if (disk.size(), disk.is_read_only()) != (self.size(), self.read_only) {
+            return Err(HoldError::Other);
+        }
+        device.flush().map_err(HoldError::Device)?;
+        *state = State::Open(disk);
         Ok(())
     }
 
@@ -189,11 +238,12 @@ impl Gate {
         &self,
         operation: Operation,
         (offset, len): (u64, u64),
-        work: impl FnOnce(&Disk) -> Result<T, DeviceError>,
+        work: impl FnOnce(&dyn BlockDevice) -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
         loop {
             match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
                 State::Open(disk) => return work(disk),
+                State::Rewritten(device) => return work(&**device),
                 State::Ended => {
                     if operation != Operation::Read {
                         self.lost.fetch_add(1, Ordering::AcqRel);
@@ -208,7 +258,7 @@ impl Gate {
     }
 
     /// Does `work` if there is a disk now.
-    fn at_once<T>(&self, work: impl FnOnce(&Disk) -> T) -> Option<T> {
+    fn at_once<T>(&self, work: impl FnOnce(&dyn BlockDevice) -> T) -> Option<T> {
         let state = match self.state.try_read() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
@@ -216,6 +266,7 @@ impl Gate {
         };
         match &*state {
             State::Open(disk) => Some(work(disk)),
+            State::Rewritten(device) => Some(work(&**device)),
             State::Held(_) | State::Ended => None,
         }
     }
@@ -244,6 +295,7 @@ impl BlockDevice for Gate {
     fn flush(&self) -> Result<(), DeviceError> {
         match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
             State::Open(disk) => disk.flush(),
+            State::Rewritten(device) => device.flush(),
             State::Ended if self.lost.load(Ordering::Acquire) > 0 => {
                 Err(DeviceError::new(Operation::Flush, 0, 0, Cause::Suspended))
             }

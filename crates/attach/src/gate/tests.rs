@@ -106,6 +106,40 @@ fn one_that_ends_while_it_is_held_has_lost_nothing_if_nothing_was_to_be_written(
     assert_eq!(gate.flush(), Ok(()));
 }
 
+/// While it is re-encrypted another device stands for the disk: of the same data and size, and only one.
+#[test]
+fn a_device_stands_for_the_disk_until_it_is_rewritten() {
+    let (media, gate) = gate();
+    gate.write_at(512, &[7; 512]).expect("open");
+    let likeness = |key| disk(&media, key, SIZE).likeness().expect("it encrypts");
+    let stands = |len| -> Arc<dyn BlockDevice> { Arc::new(disk(&media, 1, len)) };
+    assert_eq!(gate.rewrite(stands(SIZE), &likeness(2)), Err(HoldError::Other));
+    assert_eq!(gate.rewrite(stands(SIZE / 2), &likeness(1)), Err(HoldError::Other));
+    let Err(HoldError::Ended) = gate.rewritten(disk(&media, 2, SIZE)) else { panic!("nothing stood for it") };
+    media.fail(Fault::FailingFlush { number: media.counts().1 });
+    assert!(matches!(gate.rewrite(stands(SIZE), &likeness(1)), Err(HoldError::Device(_))));
+    media.heal();
+
+    let (media, gate) = self::gate();
+    gate.write_at(512, &[7; 512]).expect("open");
+    let (_, flushes) = media.counts();
+    let other: Arc<dyn BlockDevice> = Arc::new(disk(&media, 1, SIZE));
+    gate.rewrite(other.clone(), &likeness(1)).expect("the same data");
+    assert_eq!(media.counts().1, flushes + 1, "what was written is durable");
+    assert_eq!(gate.rewrite(other, &likeness(1)), Err(HoldError::Rewritten));
+    assert_eq!((gate.hold(), gate.resize(SIZE / 2)), (Err(HoldError::Rewritten), Err(ResizeError::Held)));
+    let mut read = [0; 512];
+    gate.read_at(512, &mut read).expect("it is served");
+    assert_eq!(read, [7; 512]);
+    assert_eq!(gate.rewritten(disk(&media, 2, SIZE / 2)), Err(HoldError::Other));
+    let (_, flushes) = media.counts();
+    gate.rewritten(disk(&media, 2, SIZE)).expect("of the same size");
+    assert_eq!(media.counts().1, flushes + 1, "what was written is durable");
+    gate.read_at(512, &mut read).expect("it is served");
+    assert_ne!(read, [7; 512], "the new key is of nothing here");
+    gate.hold().expect("an ordinary one");
+}
+
 #[test]
 fn what_can_not_be_made_durable_is_not_suspended() {
     let (media, gate) = gate();

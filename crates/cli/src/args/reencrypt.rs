@@ -22,6 +22,8 @@ Examples:
   atrest reencrypt secret.img --cipher aes-xts-plain64 --key-size 512 --key-file a.key --also-key-file b.key
   atrest reencrypt secret.img --key-file a.key --drop-slot 1 --resilience journal --json
   atrest reencrypt /dev/sdx1 --decrypt --header header.img
+  atrest reencrypt --online secret --key-file key.bin
+  atrest reencrypt /dev/sdx1 --volume-key-file old.key --new-volume-key-file new.key
   atrest reencrypt /dev/sdx1 --init-only && atrest open /dev/sdx1 --nbd --reencrypt")]
 pub struct ReencryptArgs {
     /// File, block device or NBD URI that holds the volume.
@@ -33,9 +35,16 @@ pub struct ReencryptArgs {
     /// be read until this is done. Data behind a header moves to the front of PATH.
     #[arg(long, requires = "header", conflicts_with_all = ["resume", "cipher", "key_size", "sector_size", "keep_key", "also_key_file", "drop_slot"])]
     pub decrypt: bool,
-    /// Begin, and leave all data to a later --resume, or to `atrest open --reencrypt`.
+    /// Begin, and leave all data to a later --resume, or to `atrest open --reencrypt`; with --online, to the process that serves it.
     #[arg(long, conflicts_with = "resume")]
     pub init_only: bool,
+    /// While it is open: PATH is what `atrest open` serves, or its name. The process that serves it does the work, or goes on with
+    /// what was stopped in it. Ctrl-C stops it.
+    #[arg(long, conflicts_with_all = ["decrypt", "resume", "resume_if_begun", "hotzone_size", "device_size"])]
+    pub online: bool,
+    /// Stop the re-encryption of a volume that is open. It goes on being served; --online goes on with the work.
+    #[arg(long, conflicts_with_all = ["online", "init_only", "decrypt", "resume", "resume_if_begun", "cipher", "key_size", "sector_size", "keep_key", "also_key_file", "drop_slot", "volume_key_file", "new_volume_key_file", "key_file", "passphrase_fd"])]
+    pub stop: bool,
     /// Go on with what was interrupted, whoever began it: encryption in place, too.
     #[arg(long, conflicts_with_all = ["cipher", "key_size", "sector_size", "keep_key", "also_key_file", "drop_slot", "resilience", "resilience_hash"])]
     pub resume: bool,
@@ -54,6 +63,16 @@ pub struct ReencryptArgs {
     /// Keep the volume key, and change the sector size or the cipher alone.
     #[arg(long)]
     pub keep_key: bool,
+    /// The volume key that it has, instead of a passphrase: also of a volume without keyslots. --resume needs each key that no passphrase
+    /// opens.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_slot", "also_key_file", "words"])]
+    pub volume_key_file: Option<PathBuf>,
+    /// The new volume key [default: a random one]. Of a device such as /dev/urandom it is as long as --key-size says.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["keep_key", "decrypt"])]
+    pub new_volume_key_file: Option<PathBuf>,
+    /// Make no keyslots for the new key, and let all others go: then the new volume key alone opens it.
+    #[arg(long, requires = "new_volume_key_file")]
+    pub no_keyslots: bool,
     /// Try this keyslot only.
     #[arg(long, short = 'S', value_name = "N")]
     pub key_slot: Option<u32>,
@@ -140,6 +159,9 @@ pub struct InPlaceArgs {
     /// Label of the volume.
     #[arg(long, value_name = "LABEL", requires = "in_place")]
     pub label: Option<String>,
+    /// Make no keyslot: --volume-key-file is the key, and alone opens the volume.
+    #[arg(long, requires_all = ["in_place", "volume_key_file"])]
+    pub no_keyslots: bool,
     /// UUID of the volume [default: a random one].
     #[arg(long, value_name = "UUID", requires = "in_place")]
     pub uuid: Option<String>,

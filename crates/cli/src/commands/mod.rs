@@ -32,6 +32,7 @@ mod policies;
 mod preflight;
 mod protectors;
 mod reencrypt;
+mod reencrypt_served;
 pub mod scrub;
 pub mod serve;
 mod suspend;

@@ -1,6 +1,6 @@
 //! `atrest reencrypt` and `atrest encrypt --in-place`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use atrest_device::{BlockDevice, Media};
@@ -9,26 +9,28 @@ use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, run};
 use atrest_engine::{Access, NewFile, is_same};
 use atrest_open::Device;
 use atrest_probe::reach::{self, Reach};
-use atrest_secret::Passphrase;
+use atrest_secret::{Passphrase, VolumeKey};
+use atrest_volume::luks2::Luks2;
 use atrest_volume::luks2::reencrypt::{
-    DecryptOptions, EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting,
-    begin_encryption, interrupted_conversion,
+    DecryptOptions, EncryptOptions, NewKey, ReencryptError, ReencryptKeys, ReencryptOptions, ResilienceKind,
+    Rewriting, begin_encryption, begin_encryption_with_key, interrupted_conversion,
 };
 use atrest_volume::{Credential, Devices, FormatOptions, LockedVolume, OpenError, header_backup};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::bulk::Stop;
-use super::options;
 use super::target::{no_header, open_device, with_passphrase};
 use super::text::counted;
+use super::{options, reencrypt_served};
 use crate::args::bulk::EncryptArgs;
 use crate::args::open::VolumeType;
 use crate::args::reencrypt::{ReencryptArgs, ResilienceArg, ZoneArgs};
+use crate::args::secrets::PassphraseArgs;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress;
-use crate::secrets::Source;
+use crate::secrets::{self, Source};
 
 /// What the header takes, twice: as cryptsetup's manual has it.
 const DEFAULT_REDUCTION: u64 = 32 << 20;
@@ -36,6 +38,9 @@ const DEFAULT_REDUCTION: u64 = 32 << 20;
 const HEADER_SIZE: u64 = 16 << 20;
 
 pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
+    if args.online || args.stop {
+        return reencrypt_served::reencrypt(args, output);
+    }
     let data = open_device(&args.path, Access::ReadWriteExclusive)?;
     let resumes = args.resume || (args.resume_if_begun && is_begun(args, &data));
     if args.decrypt && !resumes {
@@ -47,24 +52,50 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
             &args.path,
             &data,
             header.as_ref(),
-            &args.passphrase.clone(),
+            &Given::of(args, output)?,
             &args.zones,
             None,
             output,
         );
     }
     let devices = devices(&data, header.as_ref());
-    let options = reencrypt_options(args)?;
     let header_path = args.header.as_deref().unwrap_or(&args.path);
     let locked = LockedVolume::read(devices.header).map_err(|error| Failure::from(error).at(header_path))?;
     let Some(luks2) = locked.luks2() else {
         return Err(not_luks2().at(header_path));
     };
+    let stop = Stop::on_signals()?;
+    let (rewriting, _) = begin_reencryption(args, &locked, luks2, devices, output)?;
+    match args.init_only {
+        true => begun_only(&rewriting, &args.path, output),
+        false => rewrite(rewriting, &args.path, &args.zones, None, &stop, output),
+    }
+}
+
+/// Begins it with what was said, and tells the first passphrase, if there was one.
+pub fn begin_reencryption<'a>(
+    args: &ReencryptArgs,
+    locked: &LockedVolume,
+    luks2: &Luks2,
+    devices: Devices<'a>,
+    output: &Output,
+) -> Result<(Rewriting<'a>, Option<Passphrase>), Failure> {
+    let options = reencrypt_options(args, output)?;
     if args.zones.resilience == Some(ResilienceArg::None) {
         output.confirm("with --resilience none a crash destroys the data that is being rewritten")?;
     }
     confirm_part(&args.zones, output)?;
-    let stop = Stop::on_signals()?;
+    let at = |error: ReencryptError| Failure::from(error).at(&args.path);
+    if let Some(file) = &args.volume_key_file {
+        if !Source::from(&args.passphrase).is_prompt() {
+            return Err(Failure::parameters(
+                "--volume-key-file stands for the passphrase: one of the two is enough",
+            )
+            .hint("with a passphrase its keyslot is carried over; by volume key there is none afterwards"));
+        }
+        let key = secrets::read_volume_key(file, output)?;
+        return Ok((luks2.begin_reencryption_with_key(devices, &key, &options).map_err(at)?, None));
+    }
     let first = Source::from(&args.passphrase);
     let mut passphrases: Vec<(Passphrase, Option<u32>)> = Vec::new();
     let slot = with_passphrase(&first, &args.path, output, |passphrase| {
@@ -79,7 +110,8 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     if first.is_prompt() {
         let of_data: Vec<u32> = locked.info().keyslots.iter().map(|slot| slot.id).collect();
         for other in of_data.into_iter().filter(|id| *id != slot && locked.opens_data(*id)) {
-            if !args.drop_slot.contains(&other) && args.also_key_file.is_empty() {
+            let is_needed = !args.keep_key && !args.no_keyslots && !args.drop_slot.contains(&other);
+            if is_needed && args.also_key_file.is_empty() {
                 let prompt = format!("Passphrase of keyslot {other}");
                 passphrases.push((first.read(&prompt, output)?, Some(other)));
             }
@@ -89,10 +121,50 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     let spinner = progress::spinner("deriving the keys", output);
     let begun = luks2.begin_reencryption(devices, &given, &options);
     spinner.finish_and_clear();
-    let rewriting = begun.map_err(|error| Failure::from(error).at(&args.path))?;
-    match args.init_only {
-        true => begun_only(&rewriting, &args.path, output),
-        false => rewrite(rewriting, &args.path, &args.zones, None, &stop, output),
+    let begun = begun.map_err(at)?;
+    Ok((begun, passphrases.into_iter().next().map(|(first, _)| first)))
+}
+
+/// What a re-encryption is gone on with.
+pub struct Given {
+    pub volume_keys: Vec<VolumeKey>,
+    passphrase: Source,
+    /// Volume keys are enough, unless a passphrase was named.
+    asks: bool,
+}
+
+impl Given {
+    pub fn of(args: &ReencryptArgs, output: &Output) -> Result<Self, Failure> {
+        let files = [&args.volume_key_file, &args.new_volume_key_file];
+        Self::from(files.into_iter().flatten(), &args.passphrase, output)
+    }
+
+    fn from<'f>(
+        files: impl Iterator<Item = &'f PathBuf>,
+        passphrase: &PassphraseArgs,
+        output: &Output,
+    ) -> Result<Self, Failure> {
+        let volume_keys: Result<Vec<VolumeKey>, Failure> =
+            files.map(|file| secrets::read_volume_key(file, output)).collect();
+        let (volume_keys, passphrase) = (volume_keys?, Source::from(passphrase));
+        let asks = volume_keys.is_empty() || !passphrase.is_prompt();
+        Ok(Self { volume_keys, passphrase, asks })
+    }
+
+    /// Tries them, and asks for a passphrase as often as it takes.
+    pub fn with<T>(
+        &self,
+        path: &Path,
+        output: &Output,
+        mut attempt: impl FnMut(ReencryptKeys<'_>) -> Result<T, ReencryptError>,
+    ) -> Result<T, Failure> {
+        let keys = ReencryptKeys::of_volume_keys(&self.volume_keys);
+        if !self.asks {
+            return attempt(keys).map_err(|error| Failure::from(error).at(path));
+        }
+        with_passphrase(&self.passphrase, path, output, |passphrase| {
+            attempt(ReencryptKeys { passphrase: Some(passphrase), ..keys })
+        })
     }
 }
 
@@ -136,17 +208,23 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
         header_path.display()
     ))?;
     let stop = Stop::on_signals()?;
-    // A passphrase that opens nothing must leave no file behind.
+    // What opens nothing must leave no file behind.
+    let key =
+        args.volume_key_file.as_deref().map(|file| secrets::read_volume_key(file, output)).transpose()?;
+    if let Some(key) = &key {
+        luks2.check_volume_key(key).map_err(|error| Failure::from(error).at(path))?;
+    }
     let mut right = None;
-    with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
-        let device: &dyn Media = data;
-        if exports {
-            luks2.volume_key(device, passphrase, args.key_slot)?;
-        }
-        right = Some(Passphrase::copy_from(passphrase.expose()));
-        Ok::<(), atrest_volume::UnlockError>(())
-    })?;
-    let right = right.ok_or_else(|| Failure::parameters("there is no passphrase to try").at(path))?;
+    if key.is_none() {
+        with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
+            let device: &dyn Media = data;
+            if exports {
+                luks2.volume_key(device, passphrase, args.key_slot)?;
+            }
+            right = Some(Passphrase::copy_from(passphrase.expose()));
+            Ok::<(), atrest_volume::UnlockError>(())
+        })?;
+    }
     if exports {
         let backup = header_backup(data).map_err(|error| Failure::from(error).at(path))?;
         let failed = |error| Failure::from(error).at(header_path);
@@ -155,7 +233,11 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
         file.appear().map_err(failed)?;
     }
     let header = detached(Some(header_path), path)?;
-    let credential = Credential::Passphrase(&right, args.key_slot);
+    let credential = match (&key, &right) {
+        (Some(key), _) => Credential::VolumeKey(key),
+        (None, Some(right)) => Credential::Passphrase(right, args.key_slot),
+        (None, None) => return Err(Failure::parameters("there is no passphrase to try").at(path)),
+    };
     let spinner = progress::spinner("deriving the key", output);
     let begun = luks2.begin_decryption(devices(data, header.as_ref()), credential, &options);
     spinner.finish_and_clear();
@@ -191,7 +273,6 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
     let (unlock, plain) = (&args.unlock, &args.unlock.plain);
     let unused = unlock.size.is_some()
         || unlock.store.is_some()
-        || unlock.secret.volume_key_file.is_some()
         || unlock.allow_equal_xts_halves
         || unlock.single_snapshot
         || unlock.without_freshness
@@ -210,11 +291,12 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
     if !reduction.is_multiple_of(8192) {
         return Err(Failure::parameters("--reduce-device-size must be a multiple of 8192 bytes"));
     }
-    let (zones, passphrase) = (&args.in_place.zones, &args.unlock.secret.passphrase);
+    let (zones, secret) = (&args.in_place.zones, &args.unlock.secret);
     if args.how.resume {
+        let given = Given::from(secret.volume_key_file.iter(), &secret.passphrase, output)?;
         let data = open_device(path, Access::ReadWriteExclusive)?;
         let header = detached(args.unlock.header.as_deref(), path)?;
-        return resume(path, &data, header.as_ref(), passphrase, zones, Some(shift), output);
+        return resume(path, &data, header.as_ref(), &given, zones, Some(shift), output);
     }
     let data = open_device(path, Access::ReadWriteExclusive)?;
     if args.unlock.header.is_none()
@@ -228,7 +310,11 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
         .hint("--resume completes it"));
     }
     refuse_volumes(&data, path)?;
-    let options = encrypt_options(args)?;
+    let mut options = encrypt_options(args)?;
+    if let Some(file) = &secret.volume_key_file {
+        let len = options.format.volume_key_len();
+        options.format.volume_key = Some(secrets::read_volume_key_of(file, len, output)?);
+    }
     let stop = Stop::on_signals()?;
     match &args.unlock.header {
         Some(header) => encrypt_detached(args, &data, header, options, &stop, output),
@@ -261,7 +347,7 @@ fn encrypt_detached(
     let file = NewFile::create(header, HEADER_SIZE).map_err(|error| Failure::from(error).at(header))?;
     let shared = file.shared();
     let spinner = progress::spinner("measuring and deriving the key", output);
-    let begun = begin_encryption(Devices::detached(&*shared, data), &passphrase, options);
+    let begun = begin(Devices::detached(&*shared, data), passphrase.as_ref(), options);
     spinner.finish_and_clear();
     let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
     // Nothing is encrypted before the header is there to stay.
@@ -321,7 +407,7 @@ fn encrypt_shifted(
     let passphrase = new_passphrase(args, output)?;
     options.format.data_offset = Some(reduction / 2);
     let spinner = progress::spinner("deriving the key and moving the head of the data", output);
-    let begun = begin_encryption(Devices::together(data), &passphrase, options);
+    let begun = begin(Devices::together(data), passphrase.as_ref(), options);
     spinner.finish_and_clear();
     let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
     match args.in_place.init_only {
@@ -330,9 +416,24 @@ fn encrypt_shifted(
     }
 }
 
-fn new_passphrase(args: &EncryptArgs, output: &Output) -> Result<Passphrase, Failure> {
+/// That of the first keyslot, if there is to be one.
+fn new_passphrase(args: &EncryptArgs, output: &Output) -> Result<Option<Passphrase>, Failure> {
+    if args.in_place.no_keyslots {
+        return Ok(None);
+    }
     let prompt = format!("New passphrase for {}", args.source.display());
-    Source::from(&args.unlock.secret.passphrase).read_new(&prompt, output)
+    Source::from(&args.unlock.secret.passphrase).read_new(&prompt, output).map(Some)
+}
+
+fn begin<'a>(
+    devices: Devices<'a>,
+    passphrase: Option<&Passphrase>,
+    options: EncryptOptions,
+) -> Result<Rewriting<'a>, ReencryptError> {
+    match passphrase {
+        Some(passphrase) => begin_encryption(devices, passphrase, options),
+        None => begin_encryption_with_key(devices, options),
+    }
 }
 
 /// What is encrypted already stays as it is.
@@ -355,7 +456,7 @@ fn resume(
     path: &Path,
     data: &Device,
     header: Option<&Device>,
-    passphrase: &crate::args::secrets::PassphraseArgs,
+    given: &Given,
     zones: &ZoneArgs,
     shift: Option<u64>,
     output: &Output,
@@ -375,9 +476,7 @@ fn resume(
         return Err(not_luks2().at(path));
     };
     let stop = Stop::on_signals()?;
-    let mut rewriting = with_passphrase(&Source::from(passphrase), path, output, |passphrase| {
-        luks2.resume_reencryption(devices, passphrase)
-    })?;
+    let mut rewriting = given.with(path, output, |keys| luks2.resume_reencryption_with(devices, keys))?;
     if let Some(part) = zones.device_size {
         confirm_part(zones, output)?;
         rewriting.limit_to(part).map_err(at)?;
@@ -451,12 +550,29 @@ fn devices<'a>(data: &'a Device, header: Option<&'a Device>) -> Devices<'a> {
     Devices::with_header(header.map(|header| header as &dyn Media), data)
 }
 
-fn reencrypt_options(args: &ReencryptArgs) -> Result<ReencryptOptions, Failure> {
+fn reencrypt_options(args: &ReencryptArgs, output: &Output) -> Result<ReencryptOptions, Failure> {
+    let key = match &args.new_volume_key_file {
+        None if args.keep_key => NewKey::Keep,
+        None => NewKey::Random,
+        Some(file) => match options::key_len(args.key_size) {
+            None => NewKey::Given(secrets::read_volume_key(file, output)?),
+            Some(len) => {
+                let key = secrets::read_volume_key_of(file, len, output)?;
+                if key.len() != len {
+                    return Err(
+                        Failure::parameters("the file has another number of bits than --key-size").at(file)
+                    );
+                }
+                NewKey::Given(key)
+            }
+        },
+    };
     Ok(ReencryptOptions {
         cipher: args.cipher.as_deref().map(options::cipher).transpose()?,
         key_len: options::key_len(args.key_size),
         data_unit: args.sector_size,
-        keep_key: args.keep_key,
+        key,
+        without_keyslots: args.no_keyslots,
         part: args.zones.device_size,
         resilience: resilience(&args.zones),
         hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,

@@ -11,6 +11,7 @@ use atrest_device::BlockDevice;
 use atrest_open::{Reopen, Room};
 use serde_json::json;
 
+use super::reencrypt_served::Rewritten;
 use super::unlock::{Unlocked, again};
 use super::{mapping, serve};
 use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
@@ -28,7 +29,7 @@ const NO_HEADER: &str = "it has no header that tells one volume key from another
 /// What becomes of a volume's keys while it is suspended.
 pub enum Keys {
     /// They go, and come back.
-    Go(Arc<Gate>, Box<Reopen>),
+    Go(Arc<Gate>, Arc<Reopen>),
     /// It can't be suspended, for this reason.
     Stay(&'static str),
 }
@@ -47,7 +48,7 @@ pub fn gated(unlocked: Unlocked) -> (Arc<dyn BlockDevice>, Keys) {
     match unlocked.reopen {
         Some(reopen) => {
             let gate = Arc::new(Gate::new(unlocked.disk));
-            (gate.clone(), Keys::Go(gate, Box::new(reopen)))
+            (gate.clone(), Keys::Go(gate, Arc::new(reopen)))
         }
         None => (Arc::new(unlocked.disk), Keys::Stay(NO_HEADER)),
     }
@@ -63,17 +64,29 @@ pub fn listen(
     let (name, word) = (registration.entry().name, registration.word());
     let socket = registry.control_socket(&name).map_err(Failure::from);
     let control = socket.and_then(|socket| {
-        let answer = move |request: Request<'_>| change(&keys, known.as_ref(), &word, &request);
+        let rewritten = Rewritten::default();
+        let answer = move |request: Request<'_>| change(&keys, &rewritten, known.as_ref(), &word, &request);
         Control::listen(&socket, answer).map_err(|error| Failure::from(error).at(&socket))
     });
     // The volume can be used all the same.
     control.inspect_err(|failure| output.warn(format!("it can't be suspended: {}", failure.what()))).ok()
 }
 
-fn change(keys: &Keys, known: Option<&KnownSize>, word: &Word, request: &Request<'_>) -> Answer {
+fn change(
+    keys: &Keys,
+    rewritten: &Rewritten,
+    known: Option<&KnownSize>,
+    word: &Word,
+    request: &Request<'_>,
+) -> Answer {
     let (gate, reopen) = match keys {
         Keys::Go(gate, reopen) => (gate, reopen),
         Keys::Stay(_) if matches!(request, Request::Resize { .. }) => return Err(FIXED.into()),
+        Keys::Stay(REENCRYPTED) if of_reencryption(request) => {
+            return Err(
+                "it was opened with --reencrypt, which goes on until all is done or it is closed".into()
+            );
+        }
         Keys::Stay(why) => return Err((*why).into()),
     };
     match request {
@@ -94,11 +107,18 @@ fn change(keys: &Keys, known: Option<&KnownSize>, word: &Word, request: &Request
             }
             return Ok(size.to_string());
         }
+        Request::Reencrypt { .. } | Request::StopReencryption | Request::Reencryption => {
+            return rewritten.answer(request, gate, reopen);
+        }
         Request::Add { .. } | Request::Remove { .. } | Request::List => {
             return Err("a volume is served, and no files with keys of their own".into());
         }
     }
     Ok(String::new())
+}
+
+fn of_reencryption(request: &Request<'_>) -> bool {
+    matches!(request, Request::Reencrypt { .. } | Request::StopReencryption | Request::Reencryption)
 }
 
 /// Shows so many bytes, or all that there is room for, and returns how many.
@@ -147,7 +167,7 @@ pub fn resize(args: &ResizeArgs, output: &Output) -> Result<(), Failure> {
 }
 
 /// Asks the process that serves it.
-fn tell(registry: &Registry, entry: &Entry, request: &Request<'_>) -> Result<String, Failure> {
+pub fn tell(registry: &Registry, entry: &Entry, request: &Request<'_>) -> Result<String, Failure> {
     if matches!(&entry.kind, Kind::Fuse { tree: true, .. } | Kind::Fuse { driver: Some(_), .. }) {
         return Err(Failure::parameters(format!(
             "{} serves the files in a volume, not the volume",

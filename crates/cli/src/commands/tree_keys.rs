@@ -58,6 +58,9 @@ fn change(keyring: &Keyring, request: &Request<'_>) -> Answer {
             Err(error) => Err(format!("{name}: {error}")),
         },
         Request::Resize { .. } => Err("files are served, which have sizes of their own".into()),
+        Request::Reencrypt { .. } | Request::StopReencryption | Request::Reencryption => {
+            Err("files are served, and no volume that could be re-encrypted".into())
+        }
         Request::Suspend | Request::Resume { .. } => {
             Err("files are served, whose keys `atrest tree lock` takes away".into())
         }

@@ -98,6 +98,10 @@ const RULES: &[Rule] = &[
         broken: |r| r.action == Action::Reencrypt && r.has("reduce-device-size") && r.has("device-size"),
     },
     Rule {
+        says: "--new-volume-key-file and --keep-key exclude one another",
+        broken: |r| r.has("new-volume-key-file") && r.has("keep-key"),
+    },
+    Rule {
         says: "token remove, export and unassign need --token-id",
         broken: |r| {
             let verbs = ["remove", "export", "unassign"];

@@ -807,11 +807,12 @@ fn token(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
 }
 
 fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
-    for name in ["integrity", "force-no-keyslots", "volume-key-file", "new-volume-key-file"] {
-        if line.request.has(name) {
-            return Err(Failure::parameters(format!("reencrypt --{name} can't be done here yet"))
-                .hint("docs/CRYPTSETUP.md says what can; Debian's cryptsetup does it"));
-        }
+    if line.request.has("integrity") {
+        return Err(Failure::parameters("reencrypt --integrity can't be done here yet")
+            .hint("docs/CRYPTSETUP.md says what can; Debian's cryptsetup does it"));
+    }
+    if line.request.has("active-name") {
+        return reencrypt_served(line);
     }
     if line.request.operands.is_empty() {
         return Err(Failure::parameters("reencrypt needs <device>"));
@@ -835,15 +836,62 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
             line.pass(if resumes { &["header"] } else { &["header", "decrypt", "init-only"] });
             if !resumes {
                 line.pass(KEYSLOT);
-                line.pass(&["cipher", "key-size", "sector-size", "keep-key", "key-slot", "resilience-hash"]);
+                line.pass(&["cipher", "sector-size", "keep-key", "key-slot", "resilience-hash"]);
+                new_key(line)?;
                 resilience(line);
             }
-            line.pass(&["hotzone-size", "device-size"]);
+            line.pass(&["new-volume-key-file", "hotzone-size", "device-size"]);
         }
     }
+    line.volume_key();
     line.secret();
     line.operands([line.request.first()]);
     Ok(line.words.split_off(0))
+}
+
+/// What a process of ours serves under this name, which re-encrypts it meanwhile.
+fn reencrypt_served(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    for name in ["encrypt", "decrypt", "init-only", "hotzone-size", "device-size", "force-offline-reencrypt"]
+    {
+        if line.request.has(name) {
+            return Err(Failure::parameters(format!(
+                "reencrypt --active-name does not go with --{name} here"
+            ))
+            .hint("name the device, and close the volume first"));
+        }
+    }
+    let Some(name) = line.request.text("active-name").map(OsStr::to_owned) else {
+        return Err(Failure::parameters("--active-name needs the name"));
+    };
+    line.words(&["--quiet", "reencrypt", "--online"]);
+    line.uses(&["active-name", "type", "progress-json", "resume-only"]);
+    line.pass(&["header", "cipher", "sector-size", "keep-key", "key-slot", "resilience-hash"]);
+    line.pass(KEYSLOT);
+    new_key(line)?;
+    line.pass(&["new-volume-key-file"]);
+    resilience(line);
+    line.volume_key();
+    line.secret();
+    line.operands([name]);
+    Ok(line.words.split_off(0))
+}
+
+/// How long the new volume key is, and that it has no keyslots. `--key-size` is of the volume key that is given, if one is.
+fn new_key(line: &mut Line<'_>) -> Result<(), Failure> {
+    let is_of_old = line.request.volume_key_file().is_some();
+    if line.request.has("new-volume-key-file") && !line.request.has("new-key-size") {
+        return Err(Failure::parameters("--new-volume-key-file needs --new-key-size"));
+    }
+    line.uses(&["key-size", "new-key-size"]);
+    match line.request.has("new-key-size") || is_of_old {
+        true => line.pass_as("new-key-size", "--key-size"),
+        false => line.pass(&["key-size"]),
+    }
+    line.uses(&["force-no-keyslots"]);
+    if line.request.has("new-volume-key-file") {
+        line.pass_as("force-no-keyslots", "--no-keyslots");
+    }
+    Ok(())
 }
 
 fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
@@ -861,6 +909,9 @@ fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
         line.pass(&["pbkdf", "iter-time", "pbkdf-memory", "pbkdf-parallel", "pbkdf-force-iterations"]);
         line.pass(&["resilience-hash"]);
         resilience(line);
+        if line.request.volume_key_file().is_some() {
+            line.pass_as("force-no-keyslots", "--no-keyslots");
+        }
     }
     line.pass(&["hotzone-size", "device-size"]);
     Ok(())

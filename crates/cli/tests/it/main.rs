@@ -34,6 +34,7 @@ mod redacted;
 mod reencrypt_end;
 mod reencrypt_names;
 mod reencrypt_part;
+mod reencrypt_served;
 mod remote;
 mod resize_served;
 mod sealed;

@@ -102,6 +102,14 @@ impl Online {
         self
     }
 
+    /// What tells the old form of the data from others, as [`Disk::likeness`] does.
+    ///
+    /// # Errors
+    /// As [`Disk::likeness`].
+    pub fn likeness_before(&self) -> Result<Vec<u8>, DeviceError> {
+        self.old.likeness()
+    }
+
     /// Shuts writes out of a zone, makes durable what was written to it, and takes its plaintext into memory.
     pub(super) fn enter(&self, zone: &Zone) -> Result<(), DeviceError> {
         let range = zone.offset..zone.offset + zone.len;

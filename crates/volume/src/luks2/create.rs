@@ -7,7 +7,7 @@ use atrest_device::{Cause, DeviceError, LockMode, Media, Operation};
 use atrest_format::integrity::{Flags, Layout as TagLayout, NewLayout};
 use atrest_format::luks2::{
     AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair, Integrity,
-    MAX_BYTES, MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, SegmentKind, SegmentSize, area_size,
+    Keyslot, MAX_BYTES, MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, SegmentKind, SegmentSize, area_size,
 };
 use atrest_format::luks2::{Priority as FormatPriority, Segment as FormatSegment};
 use atrest_kdf::Hash;
@@ -359,9 +359,22 @@ pub(super) fn build(
     // cannot overflow: one of HEADER_SIZES.
     let start = plan.layout.header_size.saturating_mul(2);
     let sealed = keyslot::seal::<FormatError>(&keyslot, start, &plan.key, passphrase)?;
-    let forced = pbkdf.forced_iterations.is_some();
-    let digest =
-        keyslot::new_digest::<FormatError>(0, &plan.key, plan.hash, forced, vec![plan.slot], vec![0])?;
+    let header = header(plan, options, core::slice::from_ref(&sealed.keyslot))?;
+    Ok((header, sealed))
+}
+
+/// Describes a volume that its key alone opens.
+pub(super) fn build_without_keyslot(
+    plan: &CreatePlan,
+    options: &FormatOptions,
+) -> Result<Header, FormatError> {
+    header(plan, options, &[])
+}
+
+fn header(plan: &CreatePlan, options: &FormatOptions, keyslots: &[Keyslot]) -> Result<Header, FormatError> {
+    let forced = options.keyslot.pbkdf.forced_iterations.is_some();
+    let slots = keyslots.iter().map(|keyslot| keyslot.id).collect();
+    let digest = keyslot::new_digest::<FormatError>(0, &plan.key, plan.hash, forced, slots, vec![0])?;
     let segment = FormatSegment {
         id: 0,
         offset: plan.layout.data_offset,
@@ -381,7 +394,7 @@ pub(super) fn build(
         flags: Vec::new(),
         requirements: Vec::new(),
     };
-    let metadata = Metadata::create(core::slice::from_ref(&sealed.keyslot), &[segment], &[digest], &config);
+    let metadata = Metadata::create(keyslots, &[segment], &[digest], &config);
     let binary = BinaryHeader {
         header_size: plan.layout.header_size,
         sequence: 1,
@@ -393,7 +406,7 @@ pub(super) fn build(
         checksum: Checksum::Sha256,
     };
     let metadata = metadata.map_err(|_| FormatError::Header)?;
-    Ok((Header { binary, metadata }, sealed))
+    Ok(Header { binary, metadata })
 }
 
 pub(super) fn fill_random(device: &dyn Media, offset: u64, size: u64) -> Result<(), FormatError> {

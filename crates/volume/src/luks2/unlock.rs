@@ -144,8 +144,11 @@ impl Luks2 {
         Ok(())
     }
 
-    /// Fails unless `key` is the key of the data.
-    pub(super) fn check_volume_key(&self, key: &VolumeKey) -> Result<(), UnlockError> {
+    /// Checks that `key` is the key of the data.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongVolumeKey`] if it is not, or if the key derivation of its digest fails.
+    pub fn check_volume_key(&self, key: &VolumeKey) -> Result<(), UnlockError> {
         let digest = self.metadata().digest_of_segment(0).ok_or(UnlockError::WrongVolumeKey)?;
         match keyslot::verifies(digest, key)? {
             true => Ok(()),

@@ -33,6 +33,18 @@ pub enum ResilienceKind {
     None,
 }
 
+/// The volume key afterwards.
+#[derive(Debug, Default)]
+pub enum NewKey {
+    /// A random one.
+    #[default]
+    Random,
+    /// The one that the volume has, with its keyslots: the data unit or the cipher changes.
+    Keep,
+    /// This one.
+    Given(VolumeKey),
+}
+
 /// What a volume is to be re-encrypted to.
 #[derive(Debug, Default)]
 pub struct ReencryptOptions {
@@ -42,8 +54,10 @@ pub struct ReencryptOptions {
     pub key_len: Option<usize>,
     /// Bytes in a data unit; `None` keeps it.
     pub data_unit: Option<u32>,
-    /// Keep the volume key, and change the data unit or cipher only.
-    pub keep_key: bool,
+    /// Where the new volume key comes from.
+    pub key: NewKey,
+    /// No keyslot holds the new key: whoever has it must keep it. All keyslots of the old one go.
+    pub without_keyslots: bool,
     /// How zones survive.
     pub resilience: ResilienceKind,
     /// Hash of the sectors; `None` is SHA-256.
@@ -77,6 +91,34 @@ impl Luks2 {
         passphrases: &[(&Passphrase, Option<u32>)],
         options: &ReencryptOptions,
     ) -> Result<Rewriting<'a>, ReencryptError> {
+        self.begin(devices, options, |volume| open_all(volume, devices.header, passphrases))
+    }
+
+    /// Begins a re-encryption with the volume key instead of a passphrase, also of a volume without keyslots. No keyslot is made for
+    /// the new key, which is one that was given, or is kept.
+    ///
+    /// # Errors
+    /// As [`begin_reencryption`](Self::begin_reencryption). Before anything is written also
+    /// [`ReencryptError::NotKept`] if nobody would have the new key, and [`ReencryptError::Change`] with
+    /// [`UnlockError::WrongVolumeKey`] if `key` is of another volume.
+    pub fn begin_reencryption_with_key<'a>(
+        &self,
+        devices: Devices<'a>,
+        key: &VolumeKey,
+        options: &ReencryptOptions,
+    ) -> Result<Rewriting<'a>, ReencryptError> {
+        self.begin(devices, options, |volume| {
+            volume.check_volume_key(key)?;
+            Ok((Carried::new(), VolumeKey::copy_from(key.expose())))
+        })
+    }
+
+    fn begin<'a, 'p>(
+        &self,
+        devices: Devices<'a>,
+        options: &ReencryptOptions,
+        open: impl FnOnce(&Self) -> Result<(Carried<'p>, VolumeKey), ReencryptError>,
+    ) -> Result<Rewriting<'a>, ReencryptError> {
         let requirements = &self.metadata().config().requirements;
         if requirements.iter().any(Requirement::is_reencryption) {
             return Err(ReencryptError::InProgress);
@@ -84,16 +126,19 @@ impl Luks2 {
         let mut session = Session::begin(self, devices.header)?;
         let previous = only_segment(session.metadata())?;
         let target = target(&previous, options)?;
-        let (slots, old) = open_all(&session.volume, devices.header, passphrases, &options.drop_slots)?;
-        let new = match options.keep_key {
-            true => VolumeKey::copy_from(old.expose()),
-            false => VolumeKey::generate(target.key_len.unwrap_or(old.len()), &mut OsRandom)
-                .map_err(ChangeError::Random)?,
-        };
+        let (mut slots, old) = open(&session.volume)?;
+        if options.without_keyslots {
+            slots.clear();
+        }
+        let new = new_key(&old, &target, &slots, options)?;
         check_key(&target, &new)?;
+        let keeps = matches!(options.key, NewKey::Keep);
+        if !keeps && !options.without_keyslots {
+            check_carried(&session.volume, &slots, &options.drop_slots)?;
+        }
         let mut plan = Beginning::new(session.metadata().clone(), options);
         let digest_old = session.metadata().digest_of_segment(0).map(|digest| digest.id);
-        let digest_new = match options.keep_key {
+        let digest_new = match keeps {
             true => digest_old.ok_or(UnlockError::WrongVolumeKey)?,
             false => plan.add_keyslots(&slots, &new, &target)?,
         };
@@ -202,12 +247,11 @@ fn check_key(target: &Target, key: &VolumeKey) -> Result<(), ReencryptError> {
 /// Keyslots of the data, each with the passphrase that opens it.
 type Carried<'p> = Vec<(u32, &'p Passphrase)>;
 
-/// Opens the data's keyslot of every passphrase. Every other keyslot of the data must be one that may go.
+/// Opens the data's keyslot of every passphrase.
 fn open_all<'p>(
     volume: &Luks2,
     header: &dyn Media,
     passphrases: &[(&'p Passphrase, Option<u32>)],
-    may_go: &[u32],
 ) -> Result<(Carried<'p>, VolumeKey), ReencryptError> {
     let mut slots: Vec<(u32, &Passphrase)> = Vec::new();
     let mut found = None;
@@ -218,13 +262,37 @@ fn open_all<'p>(
         }
         found = Some(key);
     }
-    let key = found.ok_or(UnlockError::WrongPassphrase)?;
+    Ok((slots, found.ok_or(UnlockError::WrongPassphrase)?))
+}
+
+/// The volume key afterwards, which somebody must have: a keyslot, or whoever gave it.
+fn new_key(
+    old: &VolumeKey,
+    target: &Target,
+    slots: &Carried<'_>,
+    options: &ReencryptOptions,
+) -> Result<VolumeKey, ReencryptError> {
+    match &options.key {
+        NewKey::Keep if options.without_keyslots => Err(ReencryptError::NotKept),
+        NewKey::Keep => Ok(VolumeKey::copy_from(old.expose())),
+        NewKey::Given(new) if new == old => Err(ReencryptError::SameKey),
+        NewKey::Given(new) => Ok(VolumeKey::copy_from(new.expose())),
+        NewKey::Random if slots.is_empty() => Err(ReencryptError::NotKept),
+        NewKey::Random => {
+            let len = target.key_len.unwrap_or(old.len());
+            Ok(VolumeKey::generate(len, &mut OsRandom).map_err(ChangeError::Random)?)
+        }
+    }
+}
+
+/// Every keyslot of the data is carried over, or may go.
+fn check_carried(volume: &Luks2, slots: &Carried<'_>, may_go: &[u32]) -> Result<(), ReencryptError> {
     let kept = |slot: &u32| slots.iter().any(|(known, _)| known == slot) || may_go.contains(slot);
     let of_data = volume.metadata().digest_of_segment(0).map(|digest| digest.keyslots.clone());
     // intended: no digest, no keyslots.
     let left: Vec<u32> = of_data.unwrap_or_default().into_iter().filter(|slot| !kept(slot)).collect();
     match left.is_empty() {
-        true => Ok((slots, key)),
+        true => Ok(()),
         false => Err(ReencryptError::KeyslotsLeft { slots: left }),
     }
 }
@@ -246,7 +314,7 @@ impl<'o> Beginning<'o> {
         Self { metadata, options, sealed: Vec::new(), verification: 0 }
     }
 
-    /// A keyslot of the new key for every passphrase. Returns the digest of that key.
+    /// A keyslot of the new key for every passphrase. Returns the digest of that key, which there is without keyslots, too.
     fn add_keyslots(
         &mut self,
         slots: &[(u32, &Passphrase)],
@@ -256,6 +324,12 @@ impl<'o> Beginning<'o> {
         let forced = self.options.pbkdf.forced_iterations.is_some();
         let id = self.metadata.free_digest().ok_or(ChangeError::NoFreeDigest)?;
         let hash = self.options.af_hash.unwrap_or(Hash::Sha256);
+        if slots.is_empty() {
+            let digest = keyslot::new_digest::<ChangeError>(id, key, hash, forced, Vec::new(), Vec::new())?;
+            let with = self.metadata.compose().digest(&digest).finish();
+            self.metadata = with.map_err(ChangeError::Header)?;
+            return Ok(id);
+        }
         let (area_cipher, area_key_len) = create::area_cipher(self.options, Some(&target.cipher), key.len())?;
         let pbkdf =
             self.options.pbkdf.resolve::<ChangeError>(PbkdfKind::Argon2id, Hash::Sha256, area_key_len)?;

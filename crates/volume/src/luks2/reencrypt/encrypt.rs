@@ -71,6 +71,29 @@ struct Write {
 pub fn begin_encryption<'a>(
     devices: Devices<'a>,
     passphrase: &Passphrase,
+    options: EncryptOptions,
+) -> Result<Rewriting<'a>, ReencryptError> {
+    begin(devices, Some(passphrase), options)
+}
+
+/// Begins the encryption of what is on the data device, with the volume key that the options have, and without a keyslot: whoever
+/// has that key must keep it.
+///
+/// # Errors
+/// As [`begin_encryption`]; [`ReencryptError::NotKept`] if the options have no volume key.
+pub fn begin_encryption_with_key(
+    devices: Devices<'_>,
+    options: EncryptOptions,
+) -> Result<Rewriting<'_>, ReencryptError> {
+    match options.format.volume_key {
+        Some(_) => begin(devices, None, options),
+        None => Err(ReencryptError::NotKept),
+    }
+}
+
+fn begin<'a>(
+    devices: Devices<'a>,
+    passphrase: Option<&Passphrase>,
     mut options: EncryptOptions,
 ) -> Result<Rewriting<'a>, ReencryptError> {
     for device in [devices.header, devices.data] {
@@ -95,7 +118,13 @@ pub fn begin_encryption<'a>(
     }
     let plan = create::plan(devices, &options.format)?;
     let key = plan.key();
-    let (header, sealed) = create::build(&plan, passphrase, &options.format)?;
+    let (header, sealed) = match passphrase {
+        Some(passphrase) => {
+            let (header, sealed) = create::build(&plan, passphrase, &options.format)?;
+            (header, Some(sealed))
+        }
+        None => (create::build_without_keyslot(&plan, &options.format)?, None),
+    };
     let last = Segment {
         flags: Vec::new(),
         ..header.metadata.segments().first().cloned().ok_or(FormatError::Header)?
@@ -183,16 +212,17 @@ enum Head {
 }
 
 impl Conversion {
-    fn new(header: &Header, shift: u64, sealed: Sealed) -> Result<Self, ReencryptError> {
-        let area = &sealed.keyslot.area;
-        let mut bytes = sealed.material;
-        let stripes = bytes.len();
-        // The whole area: behind the last stripe there is plaintext.
-        bytes.resize(usize::try_from(area.size).map_err(|_| FormatError::Header)?, 0);
-        if let Some(padding) = bytes.get_mut(stripes..) {
-            OsRandom.fill(padding).map_err(ChangeError::Random)?;
+    fn new(header: &Header, shift: u64, sealed: Option<Sealed>) -> Result<Self, ReencryptError> {
+        let mut writes = Vec::new();
+        if let Some(Sealed { keyslot, material: mut bytes, .. }) = sealed {
+            let stripes = bytes.len();
+            // The whole area: behind the last stripe there is plaintext.
+            bytes.resize(usize::try_from(keyslot.area.size).map_err(|_| FormatError::Header)?, 0);
+            if let Some(padding) = bytes.get_mut(stripes..) {
+                OsRandom.fill(padding).map_err(ChangeError::Random)?;
+            }
+            writes.push(Write { offset: keyslot.area.offset, bytes });
         }
-        let mut writes = vec![Write { offset: area.offset, bytes }];
         for copy in [CopyKind::Secondary, CopyKind::Primary] {
             let mut salt = [0; 64];
             OsRandom.fill(&mut salt).map_err(ChangeError::Random)?;

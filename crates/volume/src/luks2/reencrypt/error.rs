@@ -55,6 +55,10 @@ pub enum ReencryptError {
         /// Their numbers.
         slots: Vec<u32>,
     },
+    /// Nobody would have the new key: no keyslot holds it, and it was not given.
+    NotKept,
+    /// The new volume key that was given is the one that the volume has.
+    SameKey,
     /// The keyslots area has no room for the journal or the hashes.
     NoRoom,
     /// A crash left this zone half-written, and nothing protects it.
@@ -108,6 +112,8 @@ impl fmt::Display for ReencryptError {
             Self::KeyslotsLeft { slots } => {
                 write!(f, "no passphrase was given for keyslots {slots:?}, which would be lost")
             }
+            Self::NotKept => f.write_str("no keyslot would hold the new volume key, and it was not given"),
+            Self::SameKey => f.write_str("the new volume key is the one that the volume has"),
             Self::NoRoom => f.write_str("the keyslots area has no room for what protects a hot zone"),
             Self::Unprotected { offset, len } => write!(
                 f,

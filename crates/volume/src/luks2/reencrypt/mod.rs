@@ -20,10 +20,13 @@ use atrest_format::luks2::{Header, Metadata, ReencryptMode, Reencryption, Segmen
 use atrest_kdf::Hash;
 use atrest_secret::Locked;
 
-pub use begin::{ReencryptOptions, ResilienceKind};
+pub use begin::{NewKey, ReencryptOptions, ResilienceKind};
 pub use decrypt::DecryptOptions;
-pub use encrypt::{Conversion, EncryptOptions, begin_encryption, interrupted_conversion};
+pub use encrypt::{
+    Conversion, EncryptOptions, begin_encryption, begin_encryption_with_key, interrupted_conversion,
+};
 pub use error::ReencryptError;
+pub use resume::ReencryptKeys;
 pub use zone::Zone;
 
 use keys::{mapper, mapper_at, protection, verification, verification_digest};

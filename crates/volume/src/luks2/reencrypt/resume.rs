@@ -1,12 +1,33 @@
-//! Who goes on with a re-encryption: whoever opens a keyslot of each key, and, where all data is done, of the new one.
+//! Who goes on with a re-encryption: whoever has each key or opens a keyslot of it; where all data is done, the new one is enough.
 
 use atrest_device::Media;
 use atrest_format::luks2::{ReencryptMode, Reencryption};
 
 use super::zone::Course;
 use super::{ReencryptError, Rewriting};
-use crate::luks2::Luks2;
+use crate::luks2::{Luks2, keyslot};
 use crate::{ChangeError, Devices, Passphrase, UnlockError, UnlockOptions, Volume, VolumeKey};
+
+/// What a re-encryption is gone on with: for each key that it is of, one of the volume keys, or a passphrase that opens a keyslot.
+#[derive(Clone, Copy, Default)]
+pub struct ReencryptKeys<'a> {
+    /// Volume keys, in any order. Those of other volumes are not used.
+    pub volume_keys: &'a [VolumeKey],
+    /// Opens a keyslot of each key that is not among them.
+    pub passphrase: Option<&'a Passphrase>,
+}
+
+impl<'a> ReencryptKeys<'a> {
+    /// A passphrase alone.
+    pub const fn of_passphrase(passphrase: &'a Passphrase) -> Self {
+        Self { volume_keys: &[], passphrase: Some(passphrase) }
+    }
+
+    /// Volume keys alone.
+    pub const fn of_volume_keys(volume_keys: &'a [VolumeKey]) -> Self {
+        Self { volume_keys, passphrase: None }
+    }
+}
 
 impl Luks2 {
     /// Goes on with the re-encryption in progress. The passphrase must open a keyslot of each key. Writes nothing.
@@ -24,7 +45,33 @@ impl Luks2 {
         devices: Devices<'a>,
         passphrase: &Passphrase,
     ) -> Result<Rewriting<'a>, ReencryptError> {
-        Ok(self.resume_with_keys(devices, passphrase)?.0)
+        self.resume_reencryption_with(devices, ReencryptKeys::of_passphrase(passphrase))
+    }
+
+    /// Goes on with the re-encryption in progress, with volume keys where no keyslot has them. Writes nothing.
+    ///
+    /// # Errors
+    /// As [`resume_reencryption`](Self::resume_reencryption); [`UnlockError::WrongVolumeKey`] if neither a key
+    /// nor a passphrase was given that opens.
+    pub fn resume_reencryption_with<'a>(
+        &self,
+        devices: Devices<'a>,
+        keys: ReencryptKeys<'_>,
+    ) -> Result<Rewriting<'a>, ReencryptError> {
+        Ok(self.resume_with_keys(devices, keys)?.0)
+    }
+
+    /// The volume keys of the re-encryption in progress, before and afterwards, for a process that goes on with it.
+    ///
+    /// # Errors
+    /// As [`resume_reencryption_with`](Self::resume_reencryption_with).
+    pub fn reencryption_keys(
+        &self,
+        devices: Devices<'_>,
+        keys: ReencryptKeys<'_>,
+    ) -> Result<Vec<VolumeKey>, ReencryptError> {
+        let (_, old, new) = self.resume_with_keys(devices, keys)?;
+        Ok(old.into_iter().chain(new).collect())
     }
 
     /// Opens a volume whose re-encryption is unfinished, in its present state. The passphrase must open a keyslot of each key.
@@ -50,7 +97,8 @@ impl Luks2 {
         if options.keep_key || options.slot.is_some() {
             return Err(UnlockError::ReencryptionInProgress);
         }
-        let (rewriting, old, new) = self.resume_with_keys(devices, passphrase).map_err(unfinished)?;
+        let (rewriting, old, new) =
+            self.resume_with_keys(devices, ReencryptKeys::of_passphrase(passphrase)).map_err(unfinished)?;
         let volume = rewriting.into_volume(old.as_ref(), new.as_ref()).map_err(unfinished)?;
         let read_only = options.read_only || devices.data.is_read_only();
         volume.map(|volume| volume.with_read_only(read_only)).ok_or(UnlockError::ReencryptionInProgress)
@@ -59,17 +107,17 @@ impl Luks2 {
     fn resume_with_keys<'a>(
         &self,
         devices: Devices<'a>,
-        passphrase: &Passphrase,
+        keys: ReencryptKeys<'_>,
     ) -> Result<(Rewriting<'a>, Option<VolumeKey>, Option<VolumeKey>), ReencryptError> {
         self.check_requirements_known()?;
         let state = self.metadata().reencryption()?;
         let key_of = |digest: Option<u32>| -> Result<Option<VolumeKey>, UnlockError> {
-            digest.map(|digest| self.key_of_digest(devices.header, passphrase, digest)).transpose()
+            digest.map(|digest| self.key_of_digest(devices.header, keys, digest)).transpose()
         };
         let old = match key_of(state.digest_previous) {
             Ok(old) => old,
             Err(error) if is_lost(&error) => {
-                let rewriting = self.resume_without_old_key(devices, passphrase, state, error)?;
+                let rewriting = self.resume_without_old_key(devices, keys, state, error)?;
                 return Ok((rewriting, None, None));
             }
             Err(error) => return Err(error.into()),
@@ -84,18 +132,20 @@ impl Luks2 {
         Ok((rewriting, old, new))
     }
 
-    /// Goes on where the passphrase opens no keyslot of the old key, as `refused` says. Only the end can be reached: no
+    /// Goes on where the old key was not given, and the passphrase opens no keyslot of it, as `refused` says. Only the end can be reached: no
     /// data is read or written, so nothing has to be verified with the old key.
     fn resume_without_old_key<'a>(
         &self,
         devices: Devices<'a>,
-        passphrase: &Passphrase,
+        keys: ReencryptKeys<'_>,
         state: Reencryption,
         refused: UnlockError,
     ) -> Result<Rewriting<'a>, ReencryptError> {
         let digests = self.metadata().digests();
         let mut of_old = digests.iter().filter(|digest| Some(digest.id) == state.digest_previous);
-        let none_left = of_old.all(|digest| digest.keyslots.is_empty());
+        // Without keyslots there may have been none before; whoever gives volume keys is told that none is the right one.
+        let none_left =
+            of_old.all(|digest| digest.keyslots.is_empty()) && refused != UnlockError::WrongVolumeKey;
         if state.mode == ReencryptMode::Decrypt {
             // Only plaintext is left where all is done, for which there is no key.
             let course = Course::new(state, devices, self.header_size())?;
@@ -107,7 +157,7 @@ impl Luks2 {
         }
         let last = state.digest_last.filter(|last| Some(*last) != state.digest_previous);
         let Some(last) = last else { return Err(refused.into()) };
-        let new = match self.key_of_digest(devices.header, passphrase, last) {
+        let new = match self.key_of_digest(devices.header, keys, last) {
             Err(error) if is_lost(&error) => return Err(refused.into()),
             new => new?,
         };
@@ -122,10 +172,16 @@ impl Luks2 {
     fn key_of_digest(
         &self,
         header: &dyn Media,
-        passphrase: &Passphrase,
+        keys: ReencryptKeys<'_>,
         digest: u32,
     ) -> Result<VolumeKey, UnlockError> {
         let bound = self.metadata().digests().iter().find(|candidate| candidate.id == digest);
+        for key in keys.volume_keys {
+            if bound.map_or(Ok(false), |bound| keyslot::verifies(bound, key))? {
+                return Ok(VolumeKey::copy_from(key.expose()));
+            }
+        }
+        let Some(passphrase) = keys.passphrase else { return Err(UnlockError::WrongVolumeKey) };
         // intended: no digest, no keyslots.
         let slots = bound.map(|digest| digest.keyslots.clone()).unwrap_or_default();
         let mut failure = UnlockError::WrongPassphrase;
@@ -145,6 +201,7 @@ fn is_lost(error: &UnlockError) -> bool {
     matches!(
         error,
         UnlockError::WrongPassphrase
+            | UnlockError::WrongVolumeKey
             | UnlockError::WrongPassphraseOrDamaged { .. }
             | UnlockError::KeyslotDamaged { .. }
     )

@@ -6,8 +6,8 @@ use atrest_kdf::Hash;
 use atrest_testkit::power_loss::{Limits, Tearing};
 use atrest_testkit::{FaultDevice, Random};
 use atrest_volume::luks2::reencrypt::{
-    EncryptOptions, Protection, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting, Zone,
-    begin_encryption, interrupted_conversion,
+    EncryptOptions, NewKey, Protection, ReencryptError, ReencryptKeys, ReencryptOptions, ResilienceKind,
+    Rewriting, Zone, begin_encryption, interrupted_conversion,
 };
 use atrest_volume::luks2::{self, Luks2};
 use atrest_volume::{
@@ -132,7 +132,8 @@ fn zones_follow_one_another_over_all_data_and_the_header_knows_the_hot_one() {
 fn a_key_that_stays_keeps_its_keyslots_and_the_mark_goes() {
     let (device, luks) = volume();
     let (old, before) = (key(&device), device.image());
-    let keep = ReencryptOptions { keep_key: true, data_unit: Some(512), ..options(ResilienceKind::Journal) };
+    let keep =
+        ReencryptOptions { key: NewKey::Keep, data_unit: Some(512), ..options(ResilienceKind::Journal) };
     let mut rewriting = begin(&device, &luks, &keep).expect("begun");
     rewrite(&mut rewriting, MIB, &[], |zone| {
         let seen = Luks2::read(&device).expect("reads");
@@ -163,6 +164,29 @@ fn what_can_not_be_reencrypted_is_refused_before_anything_is_written() {
     let option = |error: OptionError| ReencryptError::from(error);
     assert_eq!(refused(|o| o.drop_slots = vec![]), ReencryptError::KeyslotsLeft { slots: vec![1] });
     assert_eq!(refused(|o| o.drop_slots = vec![0]), ReencryptError::KeyslotsLeft { slots: vec![1] });
+    // Nobody would have the new key, or it would be no new one.
+    assert_eq!(refused(|o| o.without_keyslots = true), ReencryptError::NotKept);
+    let keep = |o: &mut ReencryptOptions| (o.key, o.without_keyslots) = (NewKey::Keep, true);
+    assert_eq!(refused(keep), ReencryptError::NotKept);
+    let (_, old) = luks.volume_key(&device, &one, None).expect("it opens");
+    let by_key = |key: NewKey, without_keyslots: bool| {
+        let options = ReencryptOptions { key, without_keyslots, ..options(ResilienceKind::None) };
+        let begun = luks.begin_reencryption_with_key(Devices::together(&device), &old, &options);
+        begun.expect_err("refused")
+    };
+    let new = |seed: u64| NewKey::Given(VolumeKey::copy_from(&Random::new(seed).bytes(old.len())));
+    assert_eq!(by_key(NewKey::Random, true), ReencryptError::NotKept);
+    assert_eq!(by_key(NewKey::Random, false), ReencryptError::NotKept);
+    assert_eq!(by_key(NewKey::Given(VolumeKey::copy_from(old.expose())), true), ReencryptError::SameKey);
+    assert_eq!(by_key(new(1), false), ReencryptError::KeyslotsLeft { slots: vec![0, 1] });
+    let short = NewKey::Given(VolumeKey::copy_from(&[7; 33]));
+    let length = OptionError::KeyLength { bytes: 33, takes: &[32, 48, 64] };
+    assert_eq!(by_key(short, true), option(length));
+    let wrong = VolumeKey::copy_from(&Random::new(2).bytes(old.len()));
+    let given = ReencryptOptions { key: new(1), without_keyslots: true, ..options(ResilienceKind::None) };
+    let begun = luks.begin_reencryption_with_key(Devices::together(&device), &wrong, &given);
+    assert_eq!(begun.err(), Some(UnlockError::WrongVolumeKey.into()));
+    assert!(device.recording().events().is_empty(), "something was written");
     assert_eq!(refused(|o| o.cipher = Some(spec("cipher_null-ecb"))), option(OptionError::NullCipher));
     assert_eq!(refused(|o| o.cipher = Some(spec("aes-ctr-plain64"))), option(OptionError::SingleSnapshot));
     for bytes in [0, 256, 513, 8192] {
@@ -204,6 +228,45 @@ fn what_can_not_be_reencrypted_is_refused_before_anything_is_written() {
     let after = Luks2::read(&device).expect("reads").info();
     let salts: Vec<_> = after.keyslots.iter().map(|k| k.kdf.as_ref().expect("a kdf").salt.clone()).collect();
     assert_ne!(salts[0], salts[1]);
+}
+
+/// By a volume key and a passphrase of the other key, or by both volume keys; not by one alone, while data is of the other.
+#[test]
+fn what_has_no_keyslots_is_gone_on_with_by_volume_keys() {
+    let (device, luks) = volume();
+    let (_, old) = luks.volume_key(&device, &passphrase("one"), None).expect("it opens");
+    let key = |seed: u64| VolumeKey::copy_from(&Random::new(seed).bytes(old.len()));
+    let options = ReencryptOptions {
+        key: NewKey::Given(key(1)),
+        without_keyslots: true,
+        ..options(ResilienceKind::None)
+    };
+    let devices = Devices::together(&device);
+    luks.begin_reencryption_with_key(devices, &old, &options).expect("begun");
+    let luks = Luks2::read(&device).expect("reads");
+    let one = passphrase("one");
+    let resumed = |volume_keys: &[VolumeKey], passphrase| {
+        let keys = ReencryptKeys { volume_keys, passphrase };
+        luks.resume_reencryption_with(devices, keys).map(drop)
+    };
+    let old = || VolumeKey::copy_from(old.expose());
+    assert_eq!(resumed(&[old(), key(1)], None), Ok(()));
+    assert_eq!(resumed(&[key(2), key(1), old()], None), Ok(()));
+    assert_eq!(resumed(&[key(1)], Some(&one)), Ok(()));
+    let wrong = Err(ReencryptError::from(UnlockError::WrongVolumeKey));
+    for keys in [&[][..], &[old()], &[key(1)], &[key(1), key(2)], &[old(), key(2)]] {
+        assert_eq!(resumed(keys, None), wrong);
+    }
+    assert_eq!(
+        resumed(&[], Some(&one)),
+        Err(UnlockError::WrongPassphrase.into()),
+        "it has no keyslot of the new key"
+    );
+    let both = ReencryptKeys::of_volume_keys(&[]);
+    assert_eq!(luks.reencryption_keys(devices, both).err(), wrong.err());
+    let (given, keys) = ([key(1), old()], [old(), key(1)]);
+    let found = luks.reencryption_keys(devices, ReencryptKeys::of_volume_keys(&given));
+    assert!(found.expect("both open") == keys, "in the order of before and afterwards");
 }
 
 #[test]
