@@ -176,6 +176,7 @@ fn source(request: &Request) -> Source {
         key_file,
         keyfile_offset: request.number("keyfile-offset").filter(|_| of_file),
         keyfile_size: request.number("keyfile-size").filter(|bytes| of_file && *bytes > 0),
+        key_description: request.text("key-description").map(|name| name.to_string_lossy().into_owned()),
         verify_passphrase: request.has("verify-passphrase"),
         ..PassphraseArgs::default()
     })

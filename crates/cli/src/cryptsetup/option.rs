@@ -98,9 +98,11 @@ pub const OPTIONS: &[Opt] = &[
     with("keyslot-cipher", None, Text, MAKES_KEYSLOTS),
     with("keyslot-key-size", None, Number, MAKES_KEYSLOTS),
     with("label", None, Text, &[Reencrypt, Config, Format]),
+    with("link-vk-to-keyring", None, Text, &[Open, Refresh, Resume]),
     with("luks2-keyslots-size", None, Size, FORMATS),
     with("luks2-metadata-size", None, Size, FORMATS),
     any("master-key-file", None, Text),
+    with("new-key-description", None, Text, &[AddKey]),
     with("new-key-slot", None, Number, &[AddKey]),
     with("new-keyfile", None, Text, &[AddKey]),
     any("new-keyfile-offset", None, Number),
@@ -153,6 +155,7 @@ pub const OPTIONS: &[Opt] = &[
     any("verbose", Some('v'), Flag),
     any("verify-passphrase", Some('y'), Flag),
     any("volume-key-file", None, Text),
+    any("volume-key-keyring", None, Text),
 ];
 
 /// Options that change nothing here, and why nothing is lost by that: keys come from the kernel's random source in any case,

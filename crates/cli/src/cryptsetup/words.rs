@@ -77,6 +77,11 @@ impl Request {
         self.text("volume-key-file").or_else(|| self.text("master-key-file"))
     }
 
+    /// Whether the volume key itself is named.
+    pub fn has_volume_key(&self) -> bool {
+        self.volume_key_file().is_some() || self.has("volume-key-keyring")
+    }
+
     /// Where the header lies: on the device, or in the file that --header names.
     pub fn header(&self) -> &Path {
         self.text("header").map_or_else(|| self.first(), Path::new)

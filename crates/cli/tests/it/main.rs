@@ -23,6 +23,7 @@ mod integrity_kills;
 mod integritysetup;
 mod kdf_cost;
 mod kdf_limit;
+mod keyring_keys;
 mod keyring_tokens;
 mod keys;
 mod main_path;
