@@ -29,6 +29,7 @@ mod keys;
 mod main_path;
 mod messages;
 mod metrics;
+mod overwritten;
 mod plain_over;
 mod readme;
 mod redacted;
