@@ -31,6 +31,7 @@ mod messages;
 mod metrics;
 mod overwritten;
 mod plain_over;
+mod progress_lines;
 mod readme;
 mod redacted;
 mod reencrypt_end;
