@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::action::Action;
-use super::option::WITHOUT_EFFECT;
+use super::option::{WITHOUT_EFFECT, WITHOUT_MEANS};
 use super::words::Request;
 use crate::args::header::LuksVersion;
 use crate::commands::header::is_luks_of;
@@ -230,7 +230,13 @@ impl<'a> Line<'a> {
     fn refuse_unused(&self) -> Result<(), Failure> {
         let name = self.request.action.spelling().name;
         let unused = |option: &&str| !self.used.contains(option) && !WITHOUT_EFFECT.contains(option);
-        match self.request.names().find(|option| unused(option)) {
+        let found = self.request.names().find(|option| unused(option));
+        let why = found.and_then(|option| WITHOUT_MEANS.iter().find(|(name, _)| *name == option));
+        if let Some((option, why)) = why {
+            return Err(Failure::parameters(format!("--{option} can't be had: {why}"))
+                .hint("leave it out; docs/CRYPTSETUP.md says what each action takes"));
+        }
+        match found {
             Some(option) => Err(Failure::parameters(format!("--{option} has no meaning for {name} here"))
                 .hint("leave it out; docs/CRYPTSETUP.md says what each action takes")),
             None => Ok(()),
@@ -551,6 +557,7 @@ fn format(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         "integrity",
         "integrity-no-wipe",
         "integrity-legacy-padding",
+        "integrity-key-size",
     ]);
     align(line)?;
     line.volume_key();
