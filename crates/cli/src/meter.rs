@@ -93,6 +93,7 @@ impl Step {
     }
 
     fn left(&self) -> Duration {
+        // intended: nothing is left of what is done, and more.
         let left = self.total.saturating_sub(self.done) as f64 / self.speed().max(1e-6);
         // intended: what takes longer takes for ever.
         Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX)
@@ -127,7 +128,7 @@ impl Step {
         };
         let (shift, unit) = match self.done {
             ..0x1_0000_0000 => (20, "MiB"),
-            ..0x400_0000_0000 => (30, "GiB"),
+            0x1_0000_0000..0x400_0000_0000 => (30, "GiB"),
             _ => (40, "TiB"),
         };
         let (speed, per) = match self.speed() {

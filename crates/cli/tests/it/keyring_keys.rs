@@ -210,7 +210,7 @@ told open -d key --link-vk-to-keyring @s::vk --type plain vol name | head -2
         "user resumed is the volume key",
         "luksSuspend name -> 0",
         "luksResume -d key --link-vk-to-keyring @s::other name -> 2",
-        "atrest: name: it stays suspended: the header has another volume key",
+        "atrest: name: it has another volume key, or another size, than before; it stays suspended",
         "0",
         "close name -> 0",
         "user vk is the volume key",
