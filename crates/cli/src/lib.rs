@@ -26,11 +26,13 @@ mod flash_errors;
 mod integritysetup;
 #[cfg(test)]
 mod letters;
+mod meter;
 mod output;
 mod popt;
 mod progress;
 mod prompt;
 mod secrets;
+mod stacked;
 mod streams;
 mod usage;
 mod veritysetup;

@@ -14,6 +14,7 @@ use atrest_filetree::DisplayName;
 
 use crate::args::GlobalArgs;
 use crate::failure::{Code, Failure, numberless};
+use crate::meter::Lines;
 
 /// How this run talks.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,7 @@ pub struct Output {
     quiet: bool,
     yes: bool,
     questions: Questions,
+    lines: Option<Lines>,
 }
 
 /// How passphrases are asked for.
@@ -50,12 +52,28 @@ impl Default for Questions {
 impl Output {
     /// As the global options say.
     pub fn new(args: &GlobalArgs) -> Self {
-        Self { json: args.json, quiet: args.quiet, yes: args.yes, questions: Questions::default() }
+        Self {
+            json: args.json,
+            quiet: args.quiet,
+            yes: args.yes,
+            questions: Questions::default(),
+            lines: None,
+        }
     }
 
     /// Asks in another way.
     pub fn asking(self, questions: Questions) -> Self {
         Self { questions, ..self }
+    }
+
+    /// Tells how far it is in lines, and not by a bar.
+    pub fn telling(self, lines: Option<Lines>) -> Self {
+        Self { lines, ..self }
+    }
+
+    /// The lines that tell how far it is, if there are some.
+    pub fn lines(&self) -> Option<Lines> {
+        self.lines
     }
 
     /// Whether answers are lines of standard input.

@@ -14,11 +14,44 @@ pub trait Known {
     fn name(&self) -> &'static str;
     /// Its letter.
     fn letter(&self) -> Option<char>;
-    /// Whether a value follows.
-    fn takes_value(&self) -> bool;
+    /// What stands for the value in the help, or `None` if none follows.
+    fn value(&self) -> Option<&'static str>;
     /// What a value should have been, if it is not.
     fn wanted(&self, value: &OsStr) -> Option<&'static str>;
 }
+
+/// What `--help`, `--usage` and `--version` of `program` print. Actions come with their operands, and `ends` is behind the options.
+pub fn told<O: Known>(
+    name: &[u8],
+    (program, flags): (&str, &str),
+    actions: impl IntoIterator<Item = (&'static str, &'static str)>,
+    options: &[O],
+    ends: &str,
+) -> Option<String> {
+    let ours = env!("CARGO_PKG_VERSION");
+    match name {
+        b"version" | b"V" => return Some(format!("{program} {LIKE} flags: {flags}(atrest {ours})")),
+        b"help" | b"usage" | b"?" => {}
+        _ => return None,
+    }
+    let mut text = format!(
+        "{program} {LIKE} (atrest {ours})\nUsage: {program} [OPTION...] <action> <action-specific>\n\n<action> is one of:\n"
+    );
+    for (name, operands) in actions {
+        text.push_str(&format!("\t{name} {operands}\n"));
+    }
+    text.push_str("\nOptions:\n");
+    for option in options {
+        let letter = option.letter().map_or_else(|| String::from("    "), |letter| format!("-{letter}, "));
+        let value = option.value().map_or_else(String::new, |value| format!("={value}"));
+        text.push_str(&format!("  {letter}--{}{value}\n", option.name()));
+    }
+    text.push_str(ends);
+    Some(text)
+}
+
+/// The version whose options and actions these are.
+const LIKE: &str = "2.8";
 
 /// The options that a command line has, with their values.
 #[derive(Debug)]
@@ -123,7 +156,7 @@ pub fn read<O: Known>(
                 let option = option.ok_or_else(|| unknown(&word))?;
                 letters = rest;
                 let mut attached = None;
-                if option.takes_value() && !rest.is_empty() {
+                if option.value().is_some() && !rest.is_empty() {
                     letters = b"";
                     attached = Some(OsString::from_vec(rest.strip_prefix(b"=").unwrap_or(rest).to_vec()));
                 }
@@ -151,7 +184,7 @@ fn with_value<O: Known>(
     words: &mut impl Iterator<Item = OsString>,
 ) -> Result<(&'static O, Option<OsString>), Failure> {
     let name = option.name();
-    let value = match (option.takes_value(), attached) {
+    let value = match (option.value().is_some(), attached) {
         (false, None) => return Ok((option, None)),
         (false, Some(_)) => return Err(Failure::parameters(format!("--{name} takes no value"))),
         (true, Some(value)) => value,

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 
 use atrest_attach::serve::keep_from_commands;
+use atrest_engine::keyring;
 use atrest_kdf::tcrypt::{KeyFiles, MAX_KEY_FILE as MAX_TCRYPT_KEY_FILE};
 use atrest_kdf::words::{WordsError, max_len, normalise};
 use atrest_secret::{Passphrase, SecretBytes, VolumeKey, with_wiped_stack};
 use rustix::fs::{FileType, Mode, SeekFrom};
 
-use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
+use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, Questions};
 use crate::prompt::ask;
@@ -29,6 +30,8 @@ pub enum Source {
     File { path: PathBuf, offset: u64, size: Option<u64> },
     /// An open file descriptor.
     Descriptor(u32),
+    /// The key of type `user` with this description, in the kernel's keyring.
+    Keyring(String),
     /// The terminal.
     Prompt {
         /// What is typed is a passphrase of words.
@@ -43,39 +46,36 @@ pub enum Source {
 impl From<&PassphraseArgs> for Source {
     fn from(args: &PassphraseArgs) -> Self {
         let prompt = Self::typed(args, "--key-file FILE, --key-file - (standard input) or --passphrase-fd N");
-        Self::new(&args.key_file, args.keyfile_offset, args.keyfile_size, args.passphrase_fd, prompt)
+        let file = (args.key_file.as_deref(), args.keyfile_offset, args.keyfile_size);
+        Self::new(file, args.passphrase_fd, args.key_description.as_deref(), prompt)
     }
 }
 
 impl From<&NewPassphraseArgs> for Source {
     fn from(args: &NewPassphraseArgs) -> Self {
-        Self::new(
-            &args.new_key_file,
-            args.new_keyfile_offset,
-            args.new_keyfile_size,
-            args.new_passphrase_fd,
-            Self::Prompt {
-                words: args.new_words,
-                verify: true,
-                instead: "--new-key-file FILE, --new-key-file - (standard input) or --new-passphrase-fd N",
-            },
-        )
+        let prompt = Self::Prompt {
+            words: args.new_words,
+            verify: true,
+            instead: "--new-key-file FILE, --new-key-file - (standard input) or --new-passphrase-fd N",
+        };
+        let file = (args.new_key_file.as_deref(), args.new_keyfile_offset, args.new_keyfile_size);
+        Self::new(file, args.new_passphrase_fd, args.new_key_description.as_deref(), prompt)
     }
 }
 
 impl Source {
     fn new(
-        file: &Option<PathBuf>,
-        offset: Option<u64>,
-        size: Option<u64>,
+        (file, offset, size): (Option<&Path>, Option<u64>, Option<u64>),
         fd: Option<u32>,
+        description: Option<&str>,
         prompt: Self,
     ) -> Self {
-        match (file, fd) {
+        match (file, fd, description) {
             // intended: a file is read from its start.
-            (Some(path), _) => Self::File { path: path.clone(), offset: offset.unwrap_or(0), size },
-            (None, Some(fd)) => Self::Descriptor(fd),
-            (None, None) => prompt,
+            (Some(path), _, _) => Self::File { path: path.into(), offset: offset.unwrap_or(0), size },
+            (None, Some(fd), _) => Self::Descriptor(fd),
+            (None, None, Some(description)) => Self::Keyring(description.into()),
+            (None, None, None) => prompt,
         }
     }
 
@@ -106,7 +106,7 @@ impl Source {
                 .iter()
                 .any(|name| path.as_os_str() == *name),
             Self::Descriptor(fd) => *fd == 0,
-            Self::Prompt { .. } => false,
+            Self::Keyring(_) | Self::Prompt { .. } => false,
         }
     }
 
@@ -143,6 +143,7 @@ impl Source {
         let bytes = match self {
             Self::File { path, offset, size } => read_key_file(path, *offset, *size, output)?,
             Self::Descriptor(fd) => read_descriptor(*fd)?,
+            Self::Keyring(description) => read_keyring(&keyring::Name::user(description))?,
             Self::Prompt { .. } if output.reads_lines() => read_line(output.questions())?
                 .ok_or_else(|| Failure::parameters("standard input ends before a passphrase"))?,
             Self::Prompt { words, instead, .. } => typed(&format!("{prompt}: "), *words, instead, output)?,
@@ -268,19 +269,47 @@ pub fn refuse_sharing_stdin(a: &Source, b: &Source) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A volume key: the whole file. Its length is checked by whoever uses it.
+/// The volume key that the options name, if they name one. Its length is checked by whoever uses it.
+pub fn volume_key(args: &SecretArgs, output: &Output) -> Result<Option<VolumeKey>, Failure> {
+    match (&args.volume_key_file, &args.volume_key_keyring) {
+        (Some(path), _) => read_volume_key(path, output).map(Some),
+        (None, Some(name)) => read_volume_key_in_keyring(name, output).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// A volume key: the whole file.
 pub fn read_volume_key(path: &Path, output: &Output) -> Result<VolumeKey, Failure> {
     let bytes = read_key_file(path, 0, None, output)?;
-    if bytes.len() > VolumeKey::MAX_LEN {
+    a_volume_key(bytes, output).map_err(|failure| failure.at(path))
+}
+
+/// A volume key: a whole key of the kernel's keyring.
+pub fn read_volume_key_in_keyring(name: &keyring::Name, output: &Output) -> Result<VolumeKey, Failure> {
+    a_volume_key(read_keyring(name)?, output)
+}
+
+fn a_volume_key(bytes: SecretBytes, output: &Output) -> Result<VolumeKey, Failure> {
+    if bytes.is_empty() || bytes.len() > VolumeKey::MAX_LEN {
         return Err(Failure::parameters(format!(
             "{} bytes are no volume key; the longest has {}",
             bytes.len(),
             VolumeKey::MAX_LEN
-        ))
-        .at(path));
+        )));
     }
     output.warn_if_unlocked();
     Ok(VolumeKey::new(bytes))
+}
+
+/// What a key of the kernel's keyring holds.
+fn read_keyring(name: &keyring::Name) -> Result<SecretBytes, Failure> {
+    keyring::key(name).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Failure::parameters(format!("the kernel's keyring has no {name}"))
+            .hint("`keyctl show` lists what this session has"),
+        io::ErrorKind::Unsupported => Failure::parameters(format!("the {name} can't be read: {error}"))
+            .hint("only the kernel reads keys of type logon: take one of type user"),
+        _ => Failure::parameters(format!("the {name} can't be read: {error}")),
+    })
 }
 
 /// A volume key of so many bytes: the whole file, or as much of a device such as /dev/urandom.

@@ -1,6 +1,7 @@
 //! The system calls that no safe wrapper offers, each as one safe function.
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -135,19 +136,39 @@ pub fn errno_cause(errno: rustix::io::Errno) -> Cause {
     cause(&errno.into())
 }
 
-/// The serial number of a key of type `user` that this process can find. No program is started to make one.
-pub fn request_user_key(description: &core::ffi::CStr) -> io::Result<i32> {
+/// The serial number of a key of this type that this process can find. No program is started to make one.
+pub fn request_key(kind: &CStr, description: &CStr) -> io::Result<i32> {
     // SAFETY: two strings that end in a zero byte, only read; the null pointer and the 0 say that no program is asked, and no keyring
     // gets the key.
     let key = unsafe {
         libc::syscall(
             libc::SYS_request_key,
-            c"user".as_ptr(),
+            kind.as_ptr(),
             description.as_ptr(),
             core::ptr::null::<libc::c_char>(),
             0,
         )
     };
+    serial(key)
+}
+
+/// Adds a key to a keyring, or gives the one of this type and description that is there another payload. Returns its serial number.
+pub fn add_key(kind: &CStr, description: &CStr, payload: &[u8], keyring: i32) -> io::Result<i32> {
+    // SAFETY: two strings that end in a zero byte and a payload with its length, all only read.
+    let key = unsafe {
+        libc::syscall(
+            libc::SYS_add_key,
+            kind.as_ptr(),
+            description.as_ptr(),
+            payload.as_ptr(),
+            payload.len(),
+            keyring,
+        )
+    };
+    serial(key)
+}
+
+fn serial(key: libc::c_long) -> io::Result<i32> {
     match i32::try_from(key) {
         Ok(key) if key >= 0 => Ok(key),
         _ => Err(io::Error::last_os_error()),
@@ -157,8 +178,27 @@ pub fn request_user_key(description: &core::ffi::CStr) -> io::Result<i32> {
 /// `KEYCTL_READ`: a key's payload into `payload`, as much of it as has room. Returns its length.
 pub fn read_key(key: i32, payload: &mut [u8]) -> io::Result<usize> {
     const KEYCTL_READ: libc::c_int = 11;
-    // SAFETY: the kernel writes no more than the length given to the address given, which is `payload`.
-    let has =
-        unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_READ, key, payload.as_mut_ptr(), payload.len()) };
+    filled(KEYCTL_READ, key, payload)
+}
+
+/// `KEYCTL_DESCRIBE`: a key's type, owners, permissions and description into `text`, with a zero byte at the end. Returns its length.
+pub fn describe_key(key: i32, text: &mut [u8]) -> io::Result<usize> {
+    const KEYCTL_DESCRIBE: libc::c_int = 6;
+    filled(KEYCTL_DESCRIBE, key, text)
+}
+
+fn filled(operation: libc::c_int, key: i32, room: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: both operations that come here write no more than the length given to the address given, which is `room`.
+    let has = unsafe { libc::syscall(libc::SYS_keyctl, operation, key, room.as_mut_ptr(), room.len()) };
     usize::try_from(has).map_err(|_| io::Error::last_os_error())
+}
+
+/// `KEYCTL_UNLINK`: takes a key out of a keyring.
+pub fn unlink_key(key: i32, keyring: i32) -> io::Result<()> {
+    const KEYCTL_UNLINK: libc::c_int = 9;
+    // SAFETY: two numbers; no memory of ours is touched.
+    match unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_UNLINK, key, keyring) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }

@@ -58,6 +58,7 @@ pub mod loopaes;
 pub mod luks1;
 pub mod luks2;
 mod options;
+mod overwritten;
 pub mod plain;
 mod protection;
 mod target;
@@ -77,6 +78,7 @@ pub use options::{
     Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, Relabel,
     RestoreOptions, TagOptions, UnlockOptions, VolumeFormat,
 };
+pub use overwritten::{Overwritten, overwritten};
 pub use protection::{Cascade, CascadeError, Protection, ProtectionError};
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};
 pub use uuid::is_uuid;

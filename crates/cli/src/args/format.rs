@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use atrest_engine::keyring;
 use clap::{Args, ValueEnum};
 
 use super::flash::SizesArgs;
@@ -87,6 +88,9 @@ pub struct FormatArgs {
     /// Use the volume key in this file instead of a random one.
     #[arg(long, value_name = "FILE")]
     pub volume_key_file: Option<PathBuf>,
+    /// Use the volume key that is this key of the kernel's keyring.
+    #[arg(long, value_name = "KEY", conflicts_with = "volume_key_file")]
+    pub volume_key_keyring: Option<keyring::Name>,
     #[command(flatten)]
     pub flash: SizesArgs,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use atrest_engine::keyring;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::format::PbkdfArgs;
@@ -147,6 +148,11 @@ pub struct KeyTestArgs {
     /// Try this keyslot only.
     #[arg(long, short = 'S', value_name = "N")]
     pub key_slot: Option<u32>,
+    /// Put the volume key into a keyring of the kernel, for whoever may read it there: KEYRING::KEY. The keyring is its number, @s (of this
+    /// session), @u (of this user), @us or %:DESCRIPTION. The key is %user:DESCRIPTION, %logon:DESCRIPTION (which only the kernel reads) or
+    /// DESCRIPTION. It stays there when the volume is closed.
+    #[arg(long, value_name = "KEYRING::KEY")]
+    pub link_vk_to_keyring: Option<keyring::Place>,
     #[command(flatten)]
     pub secret: SecretArgs,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use atrest_engine::keyring;
 use clap::Args;
 
 use super::open::UnlockArgs;
@@ -64,6 +65,11 @@ pub struct ResumeArgs {
     /// Keep the key of a LUKS2 volume out of the kernel's keyring: `dmsetup table --showkeys` shows it then.
     #[arg(long)]
     pub disable_keyring: bool,
+    /// Put the volume key into a keyring of the kernel, for whoever may read it there: KEYRING::KEY. The keyring is its number, @s (of this
+    /// session), @u (of this user), @us or %:DESCRIPTION. The key is %user:DESCRIPTION, %logon:DESCRIPTION (which only the kernel reads) or
+    /// DESCRIPTION. It stays there when the volume is closed.
+    #[arg(long, value_name = "KEYRING::KEY")]
+    pub link_vk_to_keyring: Option<keyring::Place>,
     #[command(flatten)]
     pub again: AgainArgs,
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use atrest_engine::keyring;
 use clap::{Args, ValueEnum};
 
 use super::secrets::{SecretArgs, TokenArgs};
@@ -89,6 +90,11 @@ pub struct OpenArgs {
     /// Map a part of a device of which other mappings or processes have other parts. Nobody watches that they do not overlap (plain mode).
     #[arg(long, requires = "dm", conflicts_with = "refresh")]
     pub shared: bool,
+    /// Put the volume key into a keyring of the kernel, for whoever may read it there: KEYRING::KEY. The keyring is its number, @s (of this
+    /// session), @u (of this user), @us or %:DESCRIPTION. The key is %user:DESCRIPTION, %logon:DESCRIPTION (which only the kernel reads) or
+    /// DESCRIPTION. It stays there when the volume is closed.
+    #[arg(long, value_name = "KEYRING::KEY", conflicts_with_all = ["reencrypt", "refresh"])]
+    pub link_vk_to_keyring: Option<keyring::Place>,
     #[command(flatten)]
     pub tls: TlsArgs,
     #[command(flatten)]

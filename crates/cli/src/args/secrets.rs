@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use atrest_engine::keyring;
 use clap::Args;
 
 use super::size::parse_size;
@@ -24,8 +25,11 @@ pub struct PassphraseArgs {
     /// Read the passphrase from this open file descriptor to its end; one trailing newline is left out.
     #[arg(long, value_name = "N")]
     pub passphrase_fd: Option<u32>,
+    /// Take the passphrase from the key of type user with this description in the kernel's keyring.
+    #[arg(long, value_name = "DESCRIPTION", conflicts_with_all = ["key_file", "passphrase_fd"])]
+    pub key_description: Option<String>,
     /// The passphrase is words as `atrest passphrase` makes them: type at least four letters of each, in any case and spacing.
-    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd"])]
+    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd", "key_description"])]
     pub words: bool,
     /// Ask on the terminal for every passphrase twice, and stop if the two differ. A new passphrase is asked for twice in any case. Has no
     /// effect on what comes from a file or descriptor.
@@ -40,8 +44,12 @@ pub struct SecretArgs {
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
     /// Open with the volume key in this file instead of a passphrase.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd", "words"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "words"])]
     pub volume_key_file: Option<PathBuf>,
+    /// Open with the volume key that is this key of the kernel's keyring: a number, %TYPE:DESCRIPTION, or the description of one of type
+    /// user.
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "words", "volume_key_file"])]
+    pub volume_key_keyring: Option<keyring::Name>,
 }
 
 /// Tokens of the header, which may have the passphrase (LUKS2).
@@ -67,9 +75,9 @@ impl TokenArgs {
 
     /// Fails if there is a volume key as well, which needs no passphrase.
     pub fn check(&self, secret: &SecretArgs) -> Result<(), Failure> {
-        match self.are_named() && secret.volume_key_file.is_some() {
+        match self.are_named() && secret.has_volume_key() {
             true => Err(Failure::parameters(
-                "--volume-key-file is the key itself: --token-id, --token-type and --token-only do not go with it",
+                "a volume key is the key itself: --token-id, --token-type and --token-only do not go with it",
             )),
             false => Ok(()),
         }
@@ -81,7 +89,13 @@ impl SecretArgs {
     pub fn are_none(&self) -> bool {
         self.passphrase.key_file.is_none()
             && self.passphrase.passphrase_fd.is_none()
-            && self.volume_key_file.is_none()
+            && self.passphrase.key_description.is_none()
+            && !self.has_volume_key()
+    }
+
+    /// Whether the volume key itself is named.
+    pub fn has_volume_key(&self) -> bool {
+        self.volume_key_file.is_some() || self.volume_key_keyring.is_some()
     }
 }
 
@@ -101,7 +115,10 @@ pub struct NewPassphraseArgs {
     /// Read the new passphrase from this open file descriptor to its end; one trailing newline is left out.
     #[arg(long, value_name = "N")]
     pub new_passphrase_fd: Option<u32>,
+    /// Take the new passphrase from the key of type user with this description in the kernel's keyring.
+    #[arg(long, value_name = "DESCRIPTION", conflicts_with_all = ["new_key_file", "new_passphrase_fd"])]
+    pub new_key_description: Option<String>,
     /// The new passphrase is words: type at least four letters of each, in any case and spacing.
-    #[arg(long, conflicts_with_all = ["new_key_file", "new_passphrase_fd"])]
+    #[arg(long, conflicts_with_all = ["new_key_file", "new_passphrase_fd", "new_key_description"])]
     pub new_words: bool,
 }

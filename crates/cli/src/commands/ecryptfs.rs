@@ -72,6 +72,7 @@ fn refuse_volume_options(given: &PassphraseArgs) -> Result<(), Failure> {
     let option = match given {
         PassphraseArgs { key_file: Some(_), .. } => "--key-file",
         PassphraseArgs { passphrase_fd: Some(_), .. } => "--passphrase-fd",
+        PassphraseArgs { key_description: Some(_), .. } => "--key-description",
         _ => return Ok(()),
     };
     Err(Failure::parameters(format!("{option} is for volumes, and this is an eCryptfs directory"))

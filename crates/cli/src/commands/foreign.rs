@@ -113,7 +113,7 @@ pub fn unlock(
 
 /// The header that the password opens, found by trying what there is to try.
 pub fn header(path: &Path, held: &Held, args: &UnlockArgs, output: &Output) -> Result<Opened, Failure> {
-    if args.secret.volume_key_file.is_some() {
+    if args.secret.has_volume_key() {
         return Err(Failure::from(TcryptError::VolumeKey).at(path));
     }
     let source = Source::from(&args.secret.passphrase);

@@ -56,6 +56,8 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     }
     if let Some(path) = &args.volume_key_file {
         options.volume_key = Some(secrets::read_volume_key_of(path, options.volume_key_len(), output)?);
+    } else if let Some(name) = &args.volume_key_keyring {
+        options.volume_key = Some(secrets::read_volume_key_in_keyring(name, output)?);
     }
     let prompt = format!("New passphrase for {}", args.path.display());
     let passphrase = Source::from(&args.passphrase).read_new(&prompt, output)?;

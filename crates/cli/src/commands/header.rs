@@ -7,7 +7,7 @@ use std::path::Path;
 use atrest_engine::{Access, is_same};
 use atrest_volume::{
     ChangeError, ConvertError, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
-    header_restore,
+    header_restore, overwritten,
 };
 use serde_json::json;
 
@@ -219,6 +219,26 @@ pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
         Err(ChangeError::NothingToRepair) => false,
         Err(error) => return Err(Failure::from(error).at(path)),
     };
-    let text = if repaired { "the header is whole again" } else { "nothing needs repair" };
-    output.done(&json!({ "repaired": repaired, "damage": damage }), &format!("{shown}: {text}"))
+    let locked = LockedVolume::read(&device).map_err(|error| Failure::from(error).at(path))?;
+    let overwritten = overwritten(&device, &locked.info()).map_err(|error| Failure::from(error).at(path))?;
+    for found in &overwritten {
+        output.warn(format_args!(
+            "{shown}: something was written over the area of keyslot {}: {} not random, the first at byte {:#x}. \
+             Its passphrase will hardly open the volume; a backup of the header has the area as it was",
+            found.keyslot,
+            text::counted(found.sectors, "sector of it is", "sectors of it are"),
+            found.first
+        ));
+    }
+    let text = match (repaired, overwritten.is_empty()) {
+        (true, _) => "the header is whole again",
+        (false, true) => "nothing needs repair",
+        (false, false) => "the header is whole, but can't make up what was in a keyslot's area",
+    };
+    let areas: Vec<_> = overwritten
+        .iter()
+        .map(|found| json!({ "keyslot": found.keyslot, "sectors": found.sectors, "first": found.first }))
+        .collect();
+    let report = json!({ "repaired": repaired, "damage": damage, "overwritten": areas });
+    output.done(&report, &format!("{shown}: {text}"))
 }

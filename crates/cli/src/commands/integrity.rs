@@ -6,8 +6,8 @@ use atrest_volume::{Devices, LockedVolume, TagOptions, UnlockOptions, VolumeKey}
 use super::format::Media;
 use crate::args::format::FormatArgs;
 use crate::failure::Failure;
+use crate::meter::Meter;
 use crate::output::Output;
-use crate::progress;
 
 /// Lays out tags and journal, and fills the data with zeros unless that is not wanted.
 pub(super) fn lay_out(
@@ -31,8 +31,8 @@ pub(super) fn lay_out(
     }
     let volume = locked.unlock_with_key(devices, key, &UnlockOptions::default());
     let volume = volume.map_err(|error| Failure::from(error).at(&args.path))?;
-    let bar = progress::bytes_bar(volume.size(), output);
-    let wiped = integrity::wipe_volume(&media, volume, &mut |done, _| bar.set_position(done));
-    bar.finish_and_clear();
+    let mut meter = Meter::new(&args.path, volume.size(), output);
+    let wiped = integrity::wipe_volume(&media, volume, &mut |done, _| meter.set(done));
+    meter.finish();
     wiped.map_err(failed)
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::target::{Target, header_path, open_device, with_passphrase, write_private};
 use super::tokens::{self, with_tokens_or_passphrase};
-use super::{flash, options, text};
+use super::{flash, link, options, text};
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
     KeyTestArgs,
@@ -29,12 +29,12 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
     let new = New::of(args, &target, output)?;
     let slot = if args.unbound {
-        let key = match (&args.secret.volume_key_file, options::key_len(args.key_size)) {
-            (Some(path), _) => secrets::read_volume_key(path, output)?,
+        let key = match (secrets::volume_key(&args.secret, output)?, options::key_len(args.key_size)) {
+            (Some(key), _) => key,
             (None, Some(len)) => VolumeKey::generate(len, &mut OsRandom).map_err(ChangeError::from)?,
             (None, None) => {
                 return Err(Failure::parameters(
-                    "an unbound keyslot needs --key-size BITS, or --volume-key-file FILE",
+                    "an unbound keyslot needs --key-size BITS, --volume-key-file FILE or --volume-key-keyring KEY",
                 ));
             }
         };
@@ -44,8 +44,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         let added = luks2.and_then(|luks2| luks2.add_unbound_key(&target.device, &key, &new, &options));
         spinner.finish_and_clear();
         added.map_err(|error| Failure::from(error).at(target.path))?
-    } else if let Some(path) = &args.secret.volume_key_file {
-        let key = secrets::read_volume_key(path, output)?;
+    } else if let Some(key) = secrets::volume_key(&args.secret, output)? {
         let new = new.read("New passphrase", output)?;
         let spinner = progress::spinner("deriving the key", output);
         let added = target.locked.add_key(&target.device, Credential::VolumeKey(&key), &new, &options);
@@ -258,8 +257,8 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
     }
     args.tokens.check(&args.secret)?;
     let target = Target::read(&args.target)?;
-    if let Some(path) = &args.secret.volume_key_file {
-        let key = secrets::read_volume_key(path, output)?;
+    let keyring = link::keyring(args.link_vk_to_keyring.as_ref())?;
+    if let Some(key) = secrets::volume_key(&args.secret, output)? {
         let data = open_device(&args.target.path, Access::ReadOnly)?;
         let devices = match &args.target.header {
             Some(_) => Devices::detached(&target.device, &data),
@@ -268,16 +267,25 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
         let options = UnlockOptions { read_only: true, ..UnlockOptions::default() };
         let tested = target.locked.unlock_with_key(devices, &key, &options);
         tested.map_err(|error| Failure::from(error).at(target.path))?;
+        link::keep(keyring.map(|keyring| link::put_key(&keyring, &key)).transpose()?);
         return output.done(&json!({ "keyslot": null }), "the volume key belongs to the volume");
     }
     let source = Source::from(&args.secret.passphrase);
-    let slot = with_tokens_or_passphrase(
-        &target,
-        &args.tokens,
-        (&source, args.key_slot),
-        output,
-        |passphrase, slot| target.locked.test_passphrase(&target.device, passphrase, slot),
-    )?;
+    let from = (&source, args.key_slot);
+    let slot = match keyring {
+        None => with_tokens_or_passphrase(&target, &args.tokens, from, output, |passphrase, slot| {
+            target.locked.test_passphrase(&target.device, passphrase, slot)
+        })?,
+        Some(keyring) => {
+            let opened =
+                with_tokens_or_passphrase(&target, &args.tokens, from, output, |passphrase, slot| {
+                    target.locked.volume_key(&target.device, passphrase, slot)
+                });
+            let (slot, key) = opened?;
+            link::keep(Some(link::put_key(&keyring, &key)?));
+            slot
+        }
+    };
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with this passphrase"))
 }
 

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use atrest_attach::dm::{self, DmError, Mapping, Options};
+use atrest_attach::session::CloseError;
 use atrest_engine::Access;
 use atrest_volume::{CryptFlags, LockedVolume, Volume};
 use serde_json::json;
 
+use super::link;
 use super::target::open_device;
 use super::unlock::{Use, again, open_if, open_unlocked};
 use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
@@ -25,6 +27,7 @@ pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result
         return Ok(0);
     }
     dm::check_free(name)?;
+    let keyring = link::keyring_for(args.link_vk_to_keyring.as_ref(), &args.unlock)?;
     let wanted = Use { write: args.unlock.writes_unless(args.read_only), keep_key: true, ..Use::default() };
     let (held, volume) = match args.shared {
         true if args.unlock.kind != VolumeType::Plain => {
@@ -47,7 +50,9 @@ pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result
         let hint = "have the kernel connect first, and name its device: nbd-client -unix SOCKET /dev/nbd0";
         Failure::from(error).at(path).hint(hint)
     })?;
+    let linked = link::put(keyring.as_ref(), &volume)?;
     let mapped = dm::open(name, &volume, media, options).map_err(|error| Failure::from(error).at(path))?;
+    link::keep(linked);
     drop(header);
     persist(path, args, options.flags)?;
     let report = json!({ "event": "ready", "name": name, "path": path_text(&mapped) });
@@ -97,14 +102,26 @@ fn persist(path: &Path, args: &OpenArgs, flags: CryptFlags) -> Result<(), Failur
 }
 
 pub fn suspend(args: &SuspendArgs, output: &Output) -> Result<(), Failure> {
-    dm::suspend(&args.name)?;
+    dm::suspend(&args.name).map_err(|error| told(error, &args.name))?;
     super::suspend::suspended(&args.name, output)
 }
 
 /// The mapping of that name, which a volume is to be unlocked for again.
 fn mapped(name: &str) -> Result<Mapping, Failure> {
-    dm::check_name(name)?;
-    Ok(dm::find(name)?.ok_or_else(|| DmError::NotOpen { name: name.into() })?)
+    let found = dm::check_name(name).and_then(|()| dm::find(name)).map_err(|error| told(error, name))?;
+    found.ok_or_else(|| not_open(name))
+}
+
+/// What is said of a name that no process serves either: where there can be no mapping of it, nothing of that name is open.
+fn told(error: DmError, name: &str) -> Failure {
+    match error {
+        DmError::NotOpen { .. } | DmError::Name { .. } | DmError::Control(_) => not_open(name),
+        error => error.into(),
+    }
+}
+
+fn not_open(name: &str) -> Failure {
+    CloseError::NotOpen { name: name.into() }.into()
 }
 
 pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
@@ -113,8 +130,11 @@ pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
     if !mapping.suspended {
         return Err(DmError::NotSuspended { name: mapping.name }.into());
     }
+    let keyring = link::keyring(args.link_vk_to_keyring.as_ref())?;
     let volume = again(mapping.source(), &args.again.unlock(), output)?;
+    let linked = link::put(keyring.as_ref(), &volume)?;
     dm::resume(&args.name, &volume, args.disable_keyring)?;
+    link::keep(linked);
     super::suspend::resumed(&args.name, output)
 }
 

@@ -20,6 +20,7 @@ mod inside;
 mod integrity;
 mod kdf;
 mod key;
+mod link;
 mod listing;
 pub mod mapping;
 mod metrics;

@@ -34,7 +34,7 @@ pub fn open<T>(
 ) -> Result<T, Failure> {
     let unlock = &args.unlock;
     if unlock.kind != VolumeType::Luks
-        || unlock.secret.volume_key_file.is_some()
+        || unlock.secret.has_volume_key()
         || unlock.size.is_some()
         || unlock.key_slot.is_some()
     {

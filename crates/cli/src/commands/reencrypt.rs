@@ -16,7 +16,6 @@ use atrest_volume::luks2::reencrypt::{
     Rewriting, begin_encryption, begin_encryption_with_key, interrupted_conversion,
 };
 use atrest_volume::{Credential, Devices, FormatOptions, LockedVolume, OpenError, header_backup};
-use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::bulk::Stop;
@@ -28,6 +27,7 @@ use crate::args::open::VolumeType;
 use crate::args::reencrypt::{ReencryptArgs, ResilienceArg, ZoneArgs};
 use crate::args::secrets::PassphraseArgs;
 use crate::failure::{Code, Failure};
+use crate::meter::Meter;
 use crate::output::Output;
 use crate::progress;
 use crate::secrets::{self, Source};
@@ -273,6 +273,7 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
     let (unlock, plain) = (&args.unlock, &args.unlock.plain);
     let unused = unlock.size.is_some()
         || unlock.store.is_some()
+        || unlock.secret.volume_key_keyring.is_some()
         || unlock.allow_equal_xts_halves
         || unlock.single_snapshot
         || unlock.without_freshness
@@ -498,9 +499,9 @@ fn rewrite(
     options.zone = zones.hotzone_size.unwrap_or(0);
     options.cancel = Some(stop.asked());
     let mut listener =
-        Listener { bar: progress::bytes_bar(rewriting.total(), output), output, last: Instant::now() };
+        Listener { meter: Meter::new(path, rewriting.total(), output), output, last: Instant::now() };
     let result = run(&mut rewriting, options, &mut listener);
-    listener.bar.finish_and_clear();
+    listener.meter.finish();
     let Rewritten { bytes, resumed_from, recovered, elapsed } = result.map_err(|error| {
         let code = matches!(error, RewriteError::Cancelled { .. }).then(|| stop.code()).flatten();
         Failure::from(error).at(path).with_code(code)
@@ -523,14 +524,14 @@ fn rewrite(
 }
 
 struct Listener<'a> {
-    bar: ProgressBar,
+    meter: Meter,
     output: &'a Output,
     last: Instant,
 }
 
 impl Progress for Listener<'_> {
     fn update(&mut self, done: u64, total: u64) {
-        self.bar.set_position(done);
+        self.meter.set(done);
         if self.output.is_json() && self.last.elapsed() >= Duration::from_secs(1) {
             self.last = Instant::now();
             // A reader that went away is reported by the summary.

@@ -14,14 +14,15 @@ use atrest_attach::session::{CloseError, Entry, Kind, Registration, Registry, Se
 use atrest_attach::{fuse, nbd, vhost_user};
 use atrest_device::BlockDevice;
 use atrest_engine::reencrypt::RewriteError;
+use atrest_volume::Volume;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::metrics::Told;
 use super::online::{self, Work};
 use super::suspend::{self, Keys};
-use super::unlock::{Use, unlock_if};
-use super::{mapping, metrics, preflight};
+use super::unlock::{Use, unlock_if, unlock_with_key};
+use super::{link, mapping, metrics, preflight};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
@@ -65,8 +66,15 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
                 stand(args, stage, (disk, keys), work, output)
             });
         }
-        let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
-        stand(args, stage, suspend::gated(unlocked), None, output)
+        let Some(keyring) = link::keyring_for(args.link_vk_to_keyring.as_ref(), &args.unlock)? else {
+            let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
+            return stand(args, stage, suspend::gated(unlocked), None, output);
+        };
+        let put = |volume: &Volume| link::put(Some(&keyring), volume);
+        let (unlocked, linked) = unlock_with_key(path, &args.unlock, wanted, output, ready, put)?;
+        let ended = stand(args, stage, suspend::gated(unlocked), None, output)?;
+        link::keep(linked);
+        Ok(ended)
     })
 }
 

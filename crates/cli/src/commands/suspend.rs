@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::reencrypt_served::Rewritten;
 use super::unlock::{Unlocked, again};
-use super::{mapping, serve};
+use super::{link, mapping, serve};
 use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -150,11 +150,14 @@ pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
     if !entry.suspended {
         return Err(Failure::parameters(format!("{} is not suspended", entry.name)));
     }
+    let keyring = link::keyring(args.link_vk_to_keyring.as_ref())?;
     let volume = again(&entry.path, &args.again.unlock(), output)?;
     let [target] = volume.targets() else {
         return Err(Failure::parameters("it has more than one volume key by now").at(&entry.path));
     };
+    let linked = link::put(keyring.as_ref(), &volume)?;
     tell(&registry, &entry, &Request::Resume { key: target.key.expose() })?;
+    link::keep(linked);
     resumed(&entry.name, output)
 }
 

@@ -68,6 +68,21 @@ pub fn unlock_if(
     joined(path, held, volume, args, wanted)
 }
 
+/// Unlocks as [`unlock_if`] does, and shows the volume with its key to `also`. The key is not kept afterwards.
+pub fn unlock_with_key<T>(
+    path: &Path,
+    args: &UnlockArgs,
+    wanted: Use,
+    output: &Output,
+    ready: impl FnOnce() -> Result<(), Failure>,
+    also: impl FnOnce(&Volume) -> Result<T, Failure>,
+) -> Result<(Unlocked, T), Failure> {
+    let (held, volume) = open_if(path, args, Use { keep_key: true, ..wanted }, output, ready)?;
+    let done = also(&volume)?;
+    let unlocked = joined(path, held, volume.with_targets(Vec::new()), args, wanted)?;
+    Ok((unlocked, done))
+}
+
 /// Unlocks a volume that the kernel has open, for its key. The device is read only, and nobody is kept from it.
 pub fn again(path: &Path, args: &UnlockArgs, output: &Output) -> Result<Volume, Failure> {
     let wanted = Use { keep_key: true, ..Use::default() };
@@ -316,8 +331,7 @@ fn volume(
     if foreign::is_tcrypt(args.kind) {
         return foreign::unlock(path, held, args, &options, output);
     }
-    if let Some(file) = &args.secret.volume_key_file {
-        let key = secrets::read_volume_key(file, output)?;
+    if let Some(key) = secrets::volume_key(&args.secret, output)? {
         return locked.try_key(&Key::Volume(key), &options).map_err(|error| at(error.into()));
     }
     if args.kind == VolumeType::Loopaes {
@@ -355,7 +369,7 @@ fn check_hash(format: &Format, args: &UnlockArgs, output: &Output) -> Result<(),
 
 /// Whether what the options name is the key of a plain volume, and no passphrase.
 fn is_key_itself(args: &UnlockArgs) -> bool {
-    Source::from(&args.secret.passphrase).is_key_file() || args.secret.volume_key_file.is_some()
+    Source::from(&args.secret.passphrase).is_key_file() || args.secret.has_volume_key()
 }
 
 /// A plain volume can't be told from anything else that is on the device. What can is asked about before it is written over.

@@ -26,6 +26,7 @@ use clap::Parser;
 use crate::args::secrets::PassphraseArgs;
 use crate::args::{Cli, GlobalArgs};
 use crate::failure::Failure;
+use crate::meter::Lines;
 use crate::output::{Output, Questions, plain};
 use crate::secrets::Source;
 use crate::{commands, usage};
@@ -176,6 +177,7 @@ fn source(request: &Request) -> Source {
         key_file,
         keyfile_offset: request.number("keyfile-offset").filter(|_| of_file),
         keyfile_size: request.number("keyfile-size").filter(|bytes| of_file && *bytes > 0),
+        key_description: request.text("key-description").map(|name| name.to_string_lossy().into_owned()),
         verify_passphrase: request.has("verify-passphrase"),
         ..PassphraseArgs::default()
     })
@@ -196,5 +198,8 @@ fn output(request: &Request, globals: &GlobalArgs) -> Output {
         questions.skip = request.number("keyfile-offset").unwrap_or(0);
         questions.bytes = request.number("keyfile-size");
     }
-    Output::new(globals).asking(questions)
+    // intended: without a number there is none.
+    let seconds = request.number("progress-frequency").unwrap_or(0);
+    let lines = Lines::asked(request.has("progress-json"), seconds, request.has("batch-mode"));
+    Output::new(globals).asking(questions).telling(lines)
 }

@@ -59,6 +59,7 @@ pub const OPTIONS: &[Opt] = &[
     any("decrypt", None, Flag),
     with("deferred", None, Flag, &[Close]),
     with("device-size", None, Size, &[Open, Resize, Reencrypt, Refresh]),
+    with("disable-blkid", None, Flag, FORMATS),
     any("disable-external-tokens", None, Flag),
     any("disable-keyring", None, Flag),
     any("disable-locks", None, Flag),
@@ -76,8 +77,13 @@ pub const OPTIONS: &[Opt] = &[
     any("header", None, Text),
     any("header-backup-file", None, Text),
     with("hotzone-size", None, Size, &[Reencrypt]),
+    with("hw-opal", None, Flag, &[Format]),
+    with("hw-opal-factory-reset", None, Flag, &[Erase]),
+    with("hw-opal-only", None, Flag, &[Format]),
     any("init-only", None, Flag),
     with("integrity", Some('I'), Text, FORMATS),
+    with("integrity-inline", None, Flag, &[Format]),
+    any("integrity-key-size", None, Number),
     any("integrity-legacy-padding", None, Flag),
     any("integrity-no-journal", None, Flag),
     with("integrity-no-wipe", None, Flag, FORMATS),
@@ -99,9 +105,11 @@ pub const OPTIONS: &[Opt] = &[
     with("keyslot-cipher", None, Text, MAKES_KEYSLOTS),
     with("keyslot-key-size", None, Number, MAKES_KEYSLOTS),
     with("label", None, Text, &[Reencrypt, Config, Format]),
+    with("link-vk-to-keyring", None, Text, &[Open, Refresh, Resume]),
     with("luks2-keyslots-size", None, Size, FORMATS),
     with("luks2-metadata-size", None, Size, FORMATS),
     any("master-key-file", None, Text),
+    with("new-key-description", None, Text, &[AddKey]),
     with("new-key-size", None, Number, &[Reencrypt]),
     with("new-key-slot", None, Number, &[AddKey]),
     with("new-keyfile", None, Text, &[AddKey]),
@@ -114,6 +122,7 @@ pub const OPTIONS: &[Opt] = &[
     with("pbkdf-force-iterations", None, Number, MAKES_KEYSLOTS),
     any("pbkdf-memory", None, Number),
     any("pbkdf-parallel", None, Number),
+    any("perf-high_priority", None, Flag),
     any("perf-no_read_workqueue", None, Flag),
     any("perf-no_write_workqueue", None, Flag),
     any("perf-same_cpu_crypt", None, Flag),
@@ -156,14 +165,26 @@ pub const OPTIONS: &[Opt] = &[
     any("verbose", Some('v'), Flag),
     any("verify-passphrase", Some('y'), Flag),
     any("volume-key-file", None, Text),
+    any("volume-key-keyring", None, Text),
+];
+
+/// Options whose hardware or kernel is missing, and which.
+pub const WITHOUT_MEANS: &[(&str, &str)] = &[
+    ("hw-opal", "drives that encrypt themselves (OPAL) are not spoken to"),
+    ("hw-opal-factory-reset", "drives that encrypt themselves (OPAL) are not spoken to"),
+    ("hw-opal-only", "drives that encrypt themselves (OPAL) are not spoken to"),
+    ("integrity-inline", "it needs a drive with room for tags in its sectors"),
+    ("perf-high_priority", "it needs a kernel from 6.10 on, and is not asked for here yet"),
 ];
 
 /// Options that change nothing here, and why nothing is lost by that: keys come from the kernel's random source in any case,
-/// passphrases are not judged, locks are always taken, tokens of others are never loaded, and there is no more to tell.
+/// passphrases are not judged, locks are always taken, tokens of others are never loaded, what a device holds is told only where
+/// somebody is asked, and there is no more to tell.
 pub const WITHOUT_EFFECT: &[&str] = &[
     "use-random",
     "use-urandom",
     "force-password",
+    "disable-blkid",
     "disable-keyring",
     "disable-locks",
     "disable-external-tokens",

@@ -10,8 +10,10 @@ use atrest_open::Held;
 use atrest_volume::tcrypt::Opened;
 use atrest_volume::{CryptTarget, UnlockOptions};
 use clap::Parser;
+use zeroize::Zeroizing;
 
 use super::refused;
+use super::volume_key::with_key;
 use super::words::Request;
 use crate::args::open::UnlockArgs;
 use crate::commands::foreign;
@@ -30,8 +32,8 @@ struct Line {
 pub fn dump(request: &Request, words: Vec<OsString>, shown: bool, output: &Output) -> Result<u8, Failure> {
     let words = std::iter::once(OsString::from("atrest")).chain(words);
     let line = Line::try_parse_from(words).map_err(|error| refused(&error))?;
-    let with_key = request.has("dump-volume-key") || request.has("dump-master-key");
-    if shown && with_key {
+    let keys_too = request.has("dump-volume-key") || request.has("dump-master-key");
+    if shown && keys_too {
         output.confirm("the volume key gives whoever sees it the data")?;
     }
     let at = |failure: Failure| failure.at(&line.path);
@@ -43,7 +45,7 @@ pub fn dump(request: &Request, words: Vec<OsString>, shown: bool, output: &Outpu
     }
     let path = line.path.display().to_string();
     let mut text = String::new();
-    let written = if with_key {
+    let written = if keys_too {
         let options = UnlockOptions {
             read_only: true,
             keep_key: true,
@@ -52,12 +54,14 @@ pub fn dump(request: &Request, words: Vec<OsString>, shown: bool, output: &Outpu
         };
         let size = atrest_device::BlockDevice::size(held.media());
         let volume = opened.volume(size, &options).map_err(|error| at(error.into()))?;
-        keys(&mut text, &path, &opened, volume.targets())
+        let keys: Vec<&[u8]> = volume.targets().iter().map(|target| target.key.expose()).collect();
+        let written = before_keys(&mut text, &path, &opened, volume.targets());
+        written.map(|()| with_key(text.as_bytes(), &keys))
     } else {
-        header(&mut text, &path, &opened)
+        header(&mut text, &path, &opened).map(|()| Zeroizing::new(text.into_bytes()))
     };
-    written.map_err(|_| Failure::parameters("the header can't be shown"))?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    let text = written.map_err(|_| Failure::parameters("the header can't be shown"))?;
+    std::io::stdout().write_all(&text)?;
     Ok(0)
 }
 
@@ -99,7 +103,7 @@ fn header(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
     writeln!(text, "MK bits:       \t{}", bits(opened))
 }
 
-fn keys(text: &mut String, path: &str, opened: &Opened, targets: &[CryptTarget]) -> std::fmt::Result {
+fn before_keys(text: &mut String, path: &str, opened: &Opened, targets: &[CryptTarget]) -> std::fmt::Result {
     // cryptsetup says so of VeraCrypt, too.
     writeln!(text, "TCRYPT header information for {}", plain(path))?;
     writeln!(text, "Cipher chain:  \t{}", opened.chain().name())?;
@@ -107,13 +111,5 @@ fn keys(text: &mut String, path: &str, opened: &Opened, targets: &[CryptTarget])
     let offset = targets.first().map_or(0, |target| target.media_offset / 512); // cannot be none: there is a cipher
     writeln!(text, "Payload offset:\t{offset}")?;
     writeln!(text, "MK bits:       \t{}", bits(opened))?;
-    write!(text, "MK dump:\t")?;
-    let key = targets.iter().flat_map(|target| target.key.expose());
-    for (number, byte) in key.enumerate() {
-        if number > 0 && number % 16 == 0 {
-            write!(text, "\n\t\t")?;
-        }
-        write!(text, "{byte:02x} ")?;
-    }
-    writeln!(text)
+    write!(text, "MK dump:\t")
 }

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::action::Action;
-use super::option::WITHOUT_EFFECT;
+use super::option::{WITHOUT_EFFECT, WITHOUT_MEANS};
 use super::words::Request;
 use crate::args::header::LuksVersion;
 use crate::commands::header::is_luks_of;
@@ -112,7 +112,7 @@ struct Line<'a> {
 }
 
 /// Options that `atrest` has under the same name.
-const SECRET: &[&str] = &["key-file", "verify-passphrase"];
+const SECRET: &[&str] = &["key-file", "key-description", "verify-passphrase"];
 const TOKENS: &[&str] = &["token-id", "token-type", "token-only"];
 const KEYSLOT: &[&str] = &[
     "pbkdf",
@@ -165,8 +165,9 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Hands on the file with the volume key, by either of its names.
+    /// Hands on the volume key: the file, by either of its names, or the key of the kernel's keyring.
     fn volume_key(&mut self) {
+        self.pass(&["volume-key-keyring"]);
         self.uses(&["volume-key-file", "master-key-file"]);
         if let Some(file) = self.request.volume_key_file() {
             self.with("--volume-key-file", file);
@@ -188,9 +189,9 @@ impl<'a> Line<'a> {
 
     /// Tokens that may have the passphrase. A volume key needs none, and cryptsetup then looks at none.
     fn tokens(&mut self) {
-        match self.request.volume_key_file() {
-            Some(_) => self.uses(TOKENS),
-            None => self.pass(TOKENS),
+        match self.request.has_volume_key() {
+            true => self.uses(TOKENS),
+            false => self.pass(TOKENS),
         }
     }
 
@@ -222,14 +223,20 @@ impl<'a> Line<'a> {
         if let Some(file) = self.file(1, option)? {
             self.with("--new-key-file", file);
         }
-        self.pass(&["new-keyfile-offset", "new-keyfile-size"]);
+        self.pass(&["new-key-description", "new-keyfile-offset", "new-keyfile-size"]);
         Ok(())
     }
 
     fn refuse_unused(&self) -> Result<(), Failure> {
         let name = self.request.action.spelling().name;
         let unused = |option: &&str| !self.used.contains(option) && !WITHOUT_EFFECT.contains(option);
-        match self.request.names().find(|option| unused(option)) {
+        let found = self.request.names().find(|option| unused(option));
+        let why = found.and_then(|option| WITHOUT_MEANS.iter().find(|(name, _)| *name == option));
+        if let Some((option, why)) = why {
+            return Err(Failure::parameters(format!("--{option} can't be had: {why}"))
+                .hint("leave it out; docs/CRYPTSETUP.md says what each action takes"));
+        }
+        match found {
             Some(option) => Err(Failure::parameters(format!("--{option} has no meaning for {name} here"))
                 .hint("leave it out; docs/CRYPTSETUP.md says what each action takes")),
             None => Ok(()),
@@ -258,9 +265,9 @@ fn is_luks1(request: &Request) -> bool {
     is_luks_of(request.header(), Some(LuksVersion::Luks1)).is_ok_and(|is| is)
 }
 
-/// A file with a volume key is as long as the key, so that nothing has to say how long that is.
-fn key_size_of_file(line: &mut Line<'_>) {
-    if line.request.volume_key_file().is_some() {
+/// A volume key says itself how long it is.
+fn key_size_of_volume_key(line: &mut Line<'_>) {
+    if line.request.has_volume_key() {
         line.uses(&["key-size"]);
     }
 }
@@ -274,11 +281,11 @@ fn test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
         return Err(Failure::parameters("a plain volume has no passphrase that could be tested"));
     }
     line.uses(&["test-passphrase", "unbound"]);
-    key_size_of_file(line);
+    key_size_of_volume_key(line);
     line.words(&["--quiet", "key", "test"]);
     line.secret();
     line.tokens();
-    line.pass(&["header", "key-slot"]);
+    line.pass(&["header", "key-slot", "link-vk-to-keyring"]);
     line.volume_key();
     line.operands([line.request.first()]);
     Ok(one(line.words.split_off(0)))
@@ -313,9 +320,9 @@ fn refresh(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
 fn open_as(line: &mut Line<'_>, kind: &str, device: &OsStr, name: &OsStr) -> Result<Vec<Job>, Failure> {
     line.words(&["open"]);
     if kind == "luks" {
-        key_size_of_file(line);
+        key_size_of_volume_key(line);
     }
-    line.pass(&["header", "key-slot", "allow-discards"]);
+    line.pass(&["header", "key-slot", "allow-discards", "link-vk-to-keyring"]);
     line.volume_key();
     line.pass_as("readonly", "--read-only");
     line.uses(&["serialize-memory-hard-pbkdf"]);
@@ -394,7 +401,8 @@ fn tcrypt_job(line: &mut Line<'_>, shown: bool) -> Vec<Job> {
 /// What a volume has no header for.
 fn without_header(line: &mut Line<'_>) -> Result<(), Failure> {
     line.words(&["--type=plain"]);
-    line.pass(&["offset", "skip", "sector-size", "iv-large-sectors", "key-file", "verify-passphrase"]);
+    line.pass(&["offset", "skip", "sector-size", "iv-large-sectors"]);
+    line.pass(SECRET);
     let file = line.request.text("key-file").map(OsStr::to_owned);
     // What cryptsetup 2.8 takes where nothing is said, and for a size of 0.
     let mut value = |name: &'static str, usual: &str| {
@@ -417,7 +425,7 @@ fn without_header(line: &mut Line<'_>) -> Result<(), Failure> {
     } else {
         line.part(file.is_some());
     }
-    if !is_file {
+    if !is_file && !line.request.has_volume_key() {
         line.with("--hash", hash);
     }
     Ok(())
@@ -494,7 +502,7 @@ fn resume(line: &mut Line<'_>) -> Vec<OsString> {
     line.words(&["--quiet", "resume"]);
     line.secret();
     line.tokens();
-    line.pass(&["header", "key-slot", "disable-keyring"]);
+    line.pass(&["header", "key-slot", "disable-keyring", "link-vk-to-keyring"]);
     line.volume_key();
     line.operands([name(line.request)]);
     line.words.split_off(0)
@@ -532,7 +540,7 @@ fn format(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     if let Some(file) = file {
         line.with("--key-file", file);
     }
-    line.pass(&["verify-passphrase"]);
+    line.pass(&["key-description", "verify-passphrase"]);
     line.pass(KEYSLOT);
     line.pass(&[
         "cipher",
@@ -549,6 +557,7 @@ fn format(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         "integrity",
         "integrity-no-wipe",
         "integrity-legacy-padding",
+        "integrity-key-size",
     ]);
     align(line)?;
     line.volume_key();
@@ -582,12 +591,12 @@ fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.pass(&["header", "unbound", "new-key-slot"]);
     match line.request.has("unbound") {
         true => line.pass(&["key-size"]),
-        false => key_size_of_file(line),
+        false => key_size_of_volume_key(line),
     }
     line.volume_key();
     add_key_by_token(line);
     line.new_passphrase("new-keyfile")?;
-    if line.file(1, "new-keyfile")?.is_none() {
+    if line.file(1, "new-keyfile")?.is_none() && !line.request.has("new-key-description") {
         line.pass(&["new-token-id"]);
     }
     line.uses(&["new-token-id"]);
@@ -604,9 +613,10 @@ fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
 fn add_key_by_token(line: &mut Line<'_>) {
     line.uses(TOKENS);
     let file = line.request.text("key-file").is_some_and(|file| file != "-");
+    let file = file || line.request.has("key-description");
     if !file && !line.request.has("unbound") && TOKENS.iter().any(|name| line.request.has(name)) {
         line.tokens();
-        if line.request.volume_key_file().is_none() && !line.request.has("token-only") {
+        if !line.request.has_volume_key() && !line.request.has("token-only") {
             line.words(&["--token-only"]);
         }
     }
@@ -682,7 +692,8 @@ fn dump(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
         return Ok(vec![Job::Dump]);
     }
     let Some(file) = line.request.volume_key_file().map(OsStr::to_owned) else {
-        line.uses(&["key-slot", "key-file", "verify-passphrase", "keyfile-offset", "keyfile-size"]);
+        line.uses(&["key-slot", "key-file", "key-description", "verify-passphrase"]);
+        line.uses(&["keyfile-offset", "keyfile-size"]);
         line.uses(TOKENS);
         return Ok(vec![Job::VolumeKey]);
     };

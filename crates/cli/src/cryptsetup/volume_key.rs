@@ -38,21 +38,29 @@ pub fn dump(request: &Request, source: &Source, output: &Output) -> Result<u8, F
         },
     )?;
     let info = target.locked.info();
-    let mut text = head(&path.display().to_string(), &info, unbound.then_some(slot), key.len());
-    for (number, line) in key.expose().chunks(16).enumerate() {
-        if number > 0 {
-            text.extend_from_slice(b"\t\t");
-        }
-        for byte in line {
-            // cannot fail: it goes into memory, where there is room.
-            let _ = write!(text, "{byte:02x} ");
-        }
-        text.push(b'\n');
-    }
+    let head = head(&path.display().to_string(), &info, unbound.then_some(slot), key.len());
+    let text = with_key(&head, &[key.expose()]);
     let mut out = io::stdout().lock();
     out.write_all(&text)?;
     out.flush()?;
     Ok(0)
+}
+
+/// What stands before the key, and behind it the key's parts in hexadecimal, 16 bytes in a line.
+pub fn with_key(head: &[u8], key: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+    let bytes: usize = key.iter().map(|part| part.len()).sum();
+    // Three characters for a byte, and as many at most between lines: what has to grow leaves a copy.
+    let mut text = Zeroizing::new(Vec::with_capacity(head.len() + 4 * bytes + 4));
+    text.extend_from_slice(head);
+    for (number, byte) in key.iter().copied().flatten().enumerate() {
+        if number > 0 && number % 16 == 0 {
+            text.extend_from_slice(b"\n\t\t");
+        }
+        // cannot fail: it goes into memory, where there is room.
+        let _ = write!(text, "{byte:02x} ");
+    }
+    text.push(b'\n');
+    text
 }
 
 /// The tokens that are meant.
@@ -65,9 +73,9 @@ fn tokens(request: &Request) -> Result<TokenArgs, Failure> {
     })
 }
 
-/// What stands before the key, with room for the key behind it: what has to grow leaves a copy.
-fn head(path: &str, info: &Info, unbound: Option<u32>, key_len: usize) -> Zeroizing<Vec<u8>> {
-    let mut text = Zeroizing::new(Vec::with_capacity(path.len() + 1024 + 4 * key_len));
+/// What stands before the key.
+fn head(path: &str, info: &Info, unbound: Option<u32>, key_len: usize) -> Vec<u8> {
+    let mut text = Vec::new();
     let mut line =
         |name: &str, value: &str| text.extend_from_slice(format!("{name}\t{}\n", plain(value)).as_bytes());
     match unbound {

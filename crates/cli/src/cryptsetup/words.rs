@@ -1,7 +1,6 @@
 //! What a command line asks cryptsetup for.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write;
 use std::path::Path;
 
 use super::action::Action;
@@ -9,9 +8,6 @@ use super::option::{OPTIONS, Opt, Value};
 use crate::args::size::parse_size;
 use crate::failure::Failure;
 use crate::popt::{self, Given, Known, Line};
-
-/// The version whose options and actions these are.
-const LIKE: &str = "2.8";
 
 /// What is asked for.
 #[derive(Debug)]
@@ -77,6 +73,11 @@ impl Request {
         self.text("volume-key-file").or_else(|| self.text("master-key-file"))
     }
 
+    /// Whether the volume key itself is named.
+    pub fn has_volume_key(&self) -> bool {
+        self.volume_key_file().is_some() || self.has("volume-key-keyring")
+    }
+
     /// Where the header lies: on the device, or in the file that --header names.
     pub fn header(&self) -> &Path {
         self.text("header").map_or_else(|| self.first(), Path::new)
@@ -106,8 +107,13 @@ impl Known for Opt {
         self.letter
     }
 
-    fn takes_value(&self) -> bool {
-        self.value != Value::None
+    fn value(&self) -> Option<&'static str> {
+        match self.value {
+            Value::None => None,
+            Value::Text => Some("STRING"),
+            Value::Number => Some("NUMBER"),
+            Value::Size => Some("SIZE"),
+        }
     }
 
     fn wanted(&self, value: &OsStr) -> Option<&'static str> {
@@ -122,38 +128,9 @@ impl Known for Opt {
 
 /// What `--help`, `--usage` and `--version` print.
 fn told(name: &[u8]) -> Option<String> {
-    match name {
-        b"version" | b"V" => {
-            Some(format!("cryptsetup {LIKE} flags: KEYRING (atrest {})", env!("CARGO_PKG_VERSION")))
-        }
-        b"help" | b"usage" | b"?" => Some(help()),
-        _ => None,
-    }
+    let actions = Action::ALL.map(|action| (action.spelling().name, action.spelling().operands));
+    popt::told(name, ("cryptsetup", "KEYRING "), actions, OPTIONS, ENDS)
 }
 
-fn help() -> String {
-    let mut text = format!(
-        "cryptsetup {LIKE} (atrest {})\nUsage: cryptsetup [OPTION...] <action> <action-specific>\n\n<action> is one of:\n",
-        env!("CARGO_PKG_VERSION")
-    );
-    for action in Action::ALL {
-        let spelling = action.spelling();
-        let _ = writeln!(text, "\t{} {}", spelling.name, spelling.operands);
-    }
-    text.push_str("\nOptions:\n");
-    for option in OPTIONS {
-        let letter = option.letter.map_or_else(|| String::from("    "), |letter| format!("-{letter}, "));
-        let value = match option.value {
-            Value::None => "",
-            Value::Text => "=STRING",
-            Value::Number => "=NUMBER",
-            Value::Size => "=SIZE",
-        };
-        let _ = writeln!(text, "  {letter}--{}{value}", option.name);
-    }
-    text.push_str(
-        "\nExamples:\n  cryptsetup luksFormat disk.img\n  cryptsetup open disk.img secret\n  cryptsetup close secret\n",
-    );
-    text.push_str("\ndocs/CRYPTSETUP.md says which actions and options work here.");
-    text
-}
+const ENDS: &str = "\nExamples:\n  cryptsetup luksFormat disk.img\n  cryptsetup open disk.img secret\n  cryptsetup close secret\n\n\
+                     docs/CRYPTSETUP.md says which actions and options work here.";

@@ -124,6 +124,12 @@ pub struct Args {
     /// resize: write zeros to what is new, and do not compute its tags.
     #[arg(long)]
     pub wipe: bool,
+    /// format, resize: tell how far it is in lines of JSON on standard output.
+    #[arg(long)]
+    pub progress_json: bool,
+    /// format, resize: tell how far it is in a line every so many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub progress_frequency: u64,
     #[command(flatten)]
     pub kernel: Kernel,
     /// Tags in the metadata of a drive's sectors. Refused.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use atrest_attach::dm::integrity_table::{IntegrityLine, IntegrityTable, with_option};
-use atrest_attach::dm::stacked::{self, Kind, NewMapping, Stacked};
+use atrest_attach::dm::stacked::{self, Kind, NewMapping};
 use atrest_attach::dm::{self, DmError};
 use atrest_device::BlockDevice;
 use atrest_engine::integrity::{self, Layout};
@@ -14,17 +14,12 @@ use atrest_volume::integrity::HashSpec;
 use super::args::Args;
 use super::{failed, journal_cipher, key};
 use crate::failure::Failure;
+use crate::meter::Meter;
 use crate::output::Output;
-use crate::progress;
+use crate::stacked::{find, name_of};
 
 /// Bytes of zeros that are written at a time.
 const STEP: usize = 1 << 20;
-
-/// The name of a mapping that was named by it or by its path.
-fn name_of(name: &Path) -> &str {
-    // intended: what is no text names no mapping, which is told.
-    name.strip_prefix("/dev/mapper").unwrap_or(name).to_str().unwrap_or("")
-}
 
 /// Opens a device as `/dev/mapper/NAME`.
 pub fn open(path: &Path, name: &Path, args: &Args, output: &Output) -> Result<u8, Failure> {
@@ -85,32 +80,9 @@ pub fn open(path: &Path, name: &Path, args: &Args, output: &Output) -> Result<u8
     Ok(0)
 }
 
-/// Removes a mapping. False if there is none of that name.
-pub fn close(name: &Path, args: &Args) -> Result<bool, Failure> {
-    let name = name_of(name);
-    let closed = match args.kernel.cancel_deferred {
-        true => stacked::keep(name, Kind::Integrity),
-        false => stacked::close(name, Kind::Integrity, args.kernel.deferred),
-    };
-    match closed {
-        Ok(()) => Ok(true),
-        Err(DmError::NotOpen { .. } | DmError::Control(_) | DmError::Name { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The mapping of that name, if there is one.
-pub fn find(name: &Path) -> Result<Option<Stacked>, Failure> {
-    match stacked::find(name_of(name), Kind::Integrity) {
-        Ok(found) => Ok(Some(found)),
-        Err(DmError::NotOpen { .. } | DmError::Control(_) | DmError::Name { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Shows more or less of a mapping's device. The tags of what is new are computed by the kernel, or written with zeros.
 pub fn resize(name: &Path, args: &Args, output: &Output) -> Result<(), Failure> {
-    let found = find(name)?.ok_or_else(|| {
+    let found = find(Kind::Integrity, name)?.ok_or_else(|| {
         Failure::parameters(format!("{} is no mapping of dm-integrity", name.display()))
             .hint("what a process of ours serves is not resized: close it first")
     })?;
@@ -155,15 +127,15 @@ fn wipe(path: &Path, from: u64, to: u64, output: &Output) -> Result<(), Failure>
     output.note("Wiping device to initialize integrity checksum.");
     let located = |error| Failure::from(error).at(path);
     let device = FileDevice::open(path, Access::ReadWrite).map_err(located)?;
-    let bar = progress::bytes_bar(to - from, output);
+    let mut meter = Meter::new(path, to - from, output);
     let zeros = vec![0; STEP];
     let mut at = from;
     while at < to {
         let len = (to - at).min(STEP as u64) as usize;
         device.write_at(at, &zeros[..len]).map_err(located)?;
         at += len as u64;
-        bar.set_position(at - from);
+        meter.set(at - from);
     }
-    bar.finish_and_clear();
+    meter.finish();
     device.flush().map_err(located)
 }

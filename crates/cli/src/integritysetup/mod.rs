@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use atrest_attach::dm::stacked::Kind;
 use atrest_device::BlockDevice;
 use atrest_engine::integrity::{
     self, Integrity, IntegrityError, Mode, NewIntegrity, OpenOptions, Recalculate, Superblock,
@@ -26,8 +27,10 @@ use crate::args::{Cli, Command, GlobalArgs};
 use crate::commands::scrub::scrub_disk as scrub;
 use crate::commands::serve;
 use crate::failure::{Code, Failure};
+use crate::meter::{Lines, Meter};
 use crate::output::Output;
-use crate::{commands, progress, secrets};
+use crate::stacked::{self, Removal};
+use crate::{commands, secrets};
 use args::{Action, Args};
 
 /// Whether a program of this name is to behave as integritysetup.
@@ -74,7 +77,8 @@ fn perform(args: &Args) -> Result<u8, Failure> {
         quiet,
         yes: quiet,
         max_kdf_time: WorkLimit::DEFAULT.as_secs(),
-    });
+    })
+    .telling(Lines::asked(args.progress_json, args.progress_frequency, quiet));
     let Some(action) = args.action else { return Err(Failure::parameters("the action is missing")) };
     let operands: Vec<&Path> = args.operands.iter().map(PathBuf::as_path).collect();
     match (action, operands.as_slice()) {
@@ -125,7 +129,8 @@ fn face(args: &Args) -> Result<Face, Failure> {
 }
 
 fn close(name: &Path, args: &Args, output: &Output) -> Result<u8, Failure> {
-    if mapped::close(name, args)? {
+    let removal = Removal::asked(args.kernel.deferred, args.kernel.cancel_deferred);
+    if stacked::close(Kind::Integrity, name, removal)? {
         return Ok(0);
     }
     served_alone(args)?;
@@ -277,11 +282,10 @@ fn format(path: &Path, args: &Args, output: &Output) -> Result<(), Failure> {
     options.data = data;
     options.journal_hash = if keyed { self::journal_hash(args, output)? } else { None };
     options.journal_cipher = journal_cipher(args, output)?;
-    let bar = progress::bytes_bar(superblock.provided, output);
+    let mut meter = Meter::new(path, superblock.provided, output);
     let tagged = Box::new(checksum(hash, &superblock)?);
-    Integrity::wipe(media, 0, tagged, options, &mut |done, _| bar.set_position(done))
-        .map_err(failed(path))?;
-    bar.finish_and_clear();
+    Integrity::wipe(media, 0, tagged, options, &mut |done, _| meter.set(done)).map_err(failed(path))?;
+    meter.finish();
     Ok(())
 }
 

@@ -6,14 +6,14 @@ use std::path::Path;
 
 use atrest_attach::dm::DmError;
 use atrest_attach::dm::integrity_table::IntegrityLine;
-use atrest_attach::dm::stacked::{self, Stacked};
+use atrest_attach::dm::stacked::{self, Kind, Stacked};
 
-use super::mapped;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::stacked as named;
 
 pub fn status(name: &Path, output: &Output) -> Result<u8, Failure> {
-    let Some(found) = mapped::find(name)? else {
+    let Some(found) = named::find(Kind::Integrity, name)? else {
         return crate::cryptsetup::report::status(None, name, output);
     };
     let line = IntegrityLine::parse(&found.table).ok_or(DmError::Answer)?;

@@ -13,6 +13,7 @@ use super::words::Request;
 use crate::args::verity::{RootArgs, TreeArgs, TreePlaceArgs};
 use crate::commands::verity;
 use crate::failure::Failure;
+use crate::stacked::name_of;
 
 /// Options, and the kernel's words for them, in the order in which it tells them.
 const FLAGS: [(&str, &str); 6] = [
@@ -23,12 +24,6 @@ const FLAGS: [(&str, &str); 6] = [
     ("check-at-most-once", "check_at_most_once"),
     ("use-tasklets", "try_verify_in_tasklet"),
 ];
-
-/// The name of a mapping that was named by it or by its path.
-fn name_of(name: &Path) -> &str {
-    // intended: what is no text names no mapping, which is told.
-    name.strip_prefix("/dev/mapper").unwrap_or(name).to_str().unwrap_or("")
-}
 
 /// Opens data under its tree as `/dev/mapper/NAME`.
 pub fn open(
@@ -75,29 +70,6 @@ pub fn open(
     };
     stacked::open(new, |numbers| table.line(numbers)).map_err(|error| Failure::from(error).at(data))?;
     Ok(0)
-}
-
-/// The mapping of that name, if there is one.
-pub fn find(name: &Path) -> Result<Option<Stacked>, Failure> {
-    found(stacked::find(name_of(name), Kind::Verity))
-}
-
-/// Removes a mapping. False if there is none of that name.
-pub fn close(request: &Request) -> Result<bool, Failure> {
-    let name = name_of(request.operand(0));
-    let closed = match request.has("cancel-deferred") {
-        true => stacked::keep(name, Kind::Verity),
-        false => stacked::close(name, Kind::Verity, request.has("deferred")),
-    };
-    found(closed).map(|closed| closed.is_some())
-}
-
-fn found<T>(outcome: Result<T, DmError>) -> Result<Option<T>, Failure> {
-    match outcome {
-        Ok(found) => Ok(Some(found)),
-        Err(DmError::NotOpen { .. } | DmError::Control(_) | DmError::Name { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Tells of a mapping as veritysetup does.

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
+use atrest_attach::dm::stacked::Kind;
 use atrest_kdf::WorkLimit;
 
 use crate::args::GlobalArgs;
@@ -21,6 +22,7 @@ use crate::commands::verity;
 use crate::cryptsetup::ended;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
+use crate::stacked::{self, Removal};
 use option::{Action, KERNEL};
 use words::{Answer, Request};
 
@@ -198,7 +200,8 @@ fn open(request: &Request, output: &Output) -> Result<u8, Failure> {
 }
 
 fn close(request: &Request, output: &Output) -> Result<(), Failure> {
-    if mapped::close(request)? {
+    let removal = Removal::asked(request.has("deferred"), request.has("cancel-deferred"));
+    if stacked::close(Kind::Verity, request.operand(0), removal)? {
         return Ok(());
     }
     if let Some(name) = ["deferred", "cancel-deferred"].into_iter().find(|name| request.has(name)) {
@@ -210,7 +213,7 @@ fn close(request: &Request, output: &Output) -> Result<(), Failure> {
 }
 
 fn status(request: &Request, output: &Output) -> Result<u8, Failure> {
-    match mapped::find(request.operand(0))? {
+    match stacked::find(Kind::Verity, request.operand(0))? {
         Some(found) => mapped::status(request.operand(0), &found),
         None => crate::cryptsetup::report::status(None, request.operand(0), output),
     }

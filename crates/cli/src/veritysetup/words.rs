@@ -1,15 +1,11 @@
 //! What a command line asks veritysetup for.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write;
 use std::path::Path;
 
 use super::option::{Action, EXCLUSIVE, OPTIONS, Opt, Value};
 use crate::failure::Failure;
 use crate::popt::{self, Given, Known, Line};
-
-/// The version whose options and actions these are.
-const LIKE: &str = "2.8";
 
 /// What is asked for.
 #[derive(Debug)]
@@ -90,8 +86,12 @@ impl Known for Opt {
         self.letter
     }
 
-    fn takes_value(&self) -> bool {
-        self.value != Value::None
+    fn value(&self) -> Option<&'static str> {
+        match self.value {
+            Value::None => None,
+            Value::Text => Some("STRING"),
+            Value::Number(_) => Some("NUMBER"),
+        }
     }
 
     fn wanted(&self, value: &OsStr) -> Option<&'static str> {
@@ -107,37 +107,9 @@ impl Known for Opt {
 
 /// What `--help`, `--usage` and `--version` print.
 fn told(name: &[u8]) -> Option<String> {
-    match name {
-        b"version" | b"V" => {
-            Some(format!("veritysetup {LIKE} flags: (atrest {})", env!("CARGO_PKG_VERSION")))
-        }
-        b"help" | b"usage" | b"?" => Some(help()),
-        _ => None,
-    }
+    let actions = Action::ALL.iter().map(|(_, name, operands, _)| (*name, *operands));
+    popt::told(name, ("veritysetup", ""), actions, OPTIONS, ENDS)
 }
 
-fn help() -> String {
-    let mut text = format!(
-        "veritysetup {LIKE} (atrest {})\nUsage: veritysetup [OPTION...] <action> <action-specific>\n\n<action> is one of:\n",
-        env!("CARGO_PKG_VERSION")
-    );
-    for (_, name, operands, _) in Action::ALL {
-        // cannot fail: it goes into a string.
-        let _ = writeln!(text, "\t{name} {operands}");
-    }
-    text.push_str("\nOptions:\n");
-    for option in OPTIONS {
-        let letter = option.letter.map_or_else(|| String::from("    "), |letter| format!("-{letter}, "));
-        let value = match option.value {
-            Value::None => "",
-            Value::Text => "=STRING",
-            Value::Number(_) => "=NUMBER",
-        };
-        let _ = writeln!(text, "  {letter}--{}{value}", option.name);
-    }
-    text.push_str(
-        "\nHash: sha256, data block (bytes): 4096, hash block (bytes): 4096, salt size: 32, hash format: 1\n",
-    );
-    text.push_str("docs/VERITY.md says which actions and options work here.");
-    text
-}
+const ENDS: &str = "\nHash: sha256, data block (bytes): 4096, hash block (bytes): 4096, salt size: 32, hash format: 1\n\
+                     docs/VERITY.md says which actions and options work here.";

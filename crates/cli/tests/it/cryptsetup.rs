@@ -351,6 +351,16 @@ fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed
         (&["open", "--face", "smoke", "-d", "key", "vol", "name"], "--face smoke"),
         (&["luksAddKey", "-d", "key", "--new-keyfile", "new", "vol", "new"], "twice"),
         (&["luksHeaderBackup", "vol"], "--header-backup-file"),
+        (
+            &["luksFormat", "-q", "--hw-opal", "vol", "key"],
+            "--hw-opal can't be had: drives that encrypt themselves",
+        ),
+        (&["erase", "-q", "--hw-opal-factory-reset", "vol"], "--hw-opal-factory-reset can't be had"),
+        (
+            &["luksFormat", "-q", "--integrity", "aead", "--integrity-inline", "vol", "key"],
+            "tags in its sectors",
+        ),
+        (&["open", "--perf-high_priority", "-d", "key", "vol", "name"], "--perf-high_priority can't be had"),
     ] {
         names.run(words).fails(1, says);
     }
@@ -504,6 +514,23 @@ fn ends_are_told_on_request() {
     assert!(version.starts_with("cryptsetup 2."), "{version}");
     let help = names.run(&["--help"]).reports(0).stdout;
     assert!(ACTIONS.iter().take(28).all(|(action, _)| help.contains(&format!("\t{action}"))), "{help}");
+}
+
+#[test]
+fn the_key_of_a_mac_is_as_long_as_it_was_asked_for() {
+    let names = Names::new();
+    names.0.bash("truncate -s 20M vol").ok();
+    let tags = ["luksFormat", "-q", "--integrity", "hmac-sha256", "--integrity-no-wipe", "--disable-blkid"];
+    names.run(&[&tags[..], &CHEAP[..], &["--integrity-key-size", "384", "vol", "key"]].concat()).reports(0);
+    let segment = names.run(&["luksDump", "--dump-json-metadata", "vol"]).json()["segments"]["0"].clone();
+    assert_eq!(
+        segment["integrity"],
+        serde_json::json!({
+            "type": "hmac(sha256)", "journal_encryption": "none", "journal_integrity": "none", "key_size": 48
+        })
+    );
+    let dumped = names.run(&["luksDump", "-q", "--dump-volume-key", "-d", "key", "vol"]).reports(0).stdout;
+    assert!(dumped.contains("MK bits:       \t896\n"), "512 of the cipher, 384 of the MAC: {dumped}");
 }
 
 #[test]

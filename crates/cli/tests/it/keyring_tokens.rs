@@ -45,7 +45,7 @@ cryptsetup luksFormat -q --type luks1 $CHEAP vol key; opens --token-only
 "#;
 
 /// Runs a script in a session keyring of its own, with `$PROGRAM`: what it prints.
-fn in_session(scratch: &Scratch, program: &str, script: &str) -> String {
+pub fn in_session(scratch: &Scratch, program: &str, script: &str) -> String {
     scratch.file("script", script.as_bytes());
     let (keyctl, cheap) = (tool("keyctl"), CHEAP.join(" "));
     let line =
@@ -99,7 +99,8 @@ cmp plain again
     let instead = "  give it by --key-file FILE, --key-file - (standard input) or --passphrase-fd N";
     let only = "  leave --token-only out, and a passphrase is asked for";
     let wrong = "token 2 (luks2-keyring): no keyslot of it opens with its passphrase";
-    let alone = "atrest: --volume-key-file is the key itself: --token-id, --token-type and --token-only do not go with it";
+    let alone =
+        "atrest: a volume key is the key itself: --token-id, --token-type and --token-only do not go with it";
     let expected = [
         "decrypt vol plain -> 1",
         &format!("{terminal}; {missing}"),

@@ -272,6 +272,16 @@ fn a_file_and_a_volume_with_tags_and_one_that_is_mapped_are_suspended_as_well() 
 }
 
 #[test]
+fn a_name_that_is_not_open_is_told_as_close_tells_it() {
+    let scratch = Scratch::new();
+    for command in ["close", "suspend", "resume", "resize"] {
+        for name in ["never-opened", "never opened"] {
+            scratch.atrest(&[command, name]).fails(4, &format!("no open volume is called {name}"));
+        }
+    }
+}
+
+#[test]
 fn what_can_not_be_suspended_says_so_by_name_and_goes_on() {
     let scratch = Scratch::with_volume();
     scratch.file("plain-key", Random::new(1).bytes(32));

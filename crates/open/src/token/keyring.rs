@@ -12,7 +12,7 @@ pub(super) const KIND: Kind = Kind { name: KEYRING_TOKEN, passphrase };
 
 fn passphrase(text: &str) -> Result<Passphrase, TokenError> {
     let description = keyring_description(text).ok_or(TokenError::Malformed)?;
-    match keyring::user_key(&description) {
+    match keyring::key(&keyring::Name::user(&description)) {
         Ok(payload) => Ok(Passphrase::new(payload)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(TokenError::NoKey { description }),
         Err(error) => Err(TokenError::Keyring { description, error: error.to_string() }),

@@ -85,7 +85,7 @@ fn with_new<T>(
 }
 
 pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
-    if args.unbound || args.priority.is_some() || args.secret.volume_key_file.is_some() {
+    if args.unbound || args.priority.is_some() || args.secret.has_volume_key() {
         return Err(Failure::parameters(
             "encrypted flash has no --unbound, --priority and --volume-key-file",
         ));

@@ -169,7 +169,7 @@ pub fn tree(
     output: &Output,
 ) -> Result<Box<dyn FileTree>, Failure> {
     refuse_tokens(&args.tokens, None)?;
-    if partition.partition.is_some() || args.size.is_some() || args.secret.volume_key_file.is_some() {
+    if partition.partition.is_some() || args.size.is_some() || args.secret.has_volume_key() {
         return Err(
             Failure::parameters("encrypted flash has no --partition, --size and --volume-key-file").at(path)
         );

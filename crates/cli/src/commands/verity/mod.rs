@@ -265,6 +265,7 @@ pub fn open(args: &VerityOpenArgs, output: &Output) -> Result<u8, Failure> {
         read_only: true,
         allow_discards: false,
         reencrypt: false,
+        link_vk_to_keyring: None,
         daemon: args.daemon,
         map: false,
         threads: args.threads,
