@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::enrol::EnrolArgs;
 use super::format::PbkdfArgs;
 use super::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs, TokenArgs};
 use super::size::parse_key_bits;
@@ -35,13 +36,16 @@ pub struct TargetArgs {
     pub store: Option<PathBuf>,
 }
 
-/// Give the volume one more passphrase.
+/// Give the volume one more passphrase, or let a TPM, a server or a recovery key open it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest key add secret.img
   atrest key add secret.img --key-file old.key --new-key-file new.key --new-key-slot 3
   atrest key add card.img --store card.store
+  atrest key add secret.img --tpm2 --pcrs 7+11 --pin
+  atrest key add secret.img --tang http://10.0.0.1
+  atrest key add secret.img --recovery
   atrest key add secret.img --volume-key-file vk.bin --new-passphrase-fd 3 3< pass.txt
   atrest key add secret.img --unbound --key-size 256 --new-key-slot 5")]
 pub struct KeyAddArgs {
@@ -71,6 +75,8 @@ pub struct KeyAddArgs {
     pub tokens: TokenArgs,
     #[command(flatten)]
     pub new: NewPassphraseArgs,
+    #[command(flatten)]
+    pub enrol: EnrolArgs,
     #[command(flatten)]
     pub pbkdf: PbkdfArgs,
 }
