@@ -147,7 +147,7 @@ fn a_recovery_key_is_that_of_systemd() {
             .ok();
         scratch
             .bash(&format!(
-                "{} decrypt vol plain --overwrite --passphrase-fd 3 3< typed",
+                "{} decrypt vol plain --passphrase-fd 3 3< typed && rm plain",
                 env!("CARGO_BIN_EXE_atrest")
             ))
             .ok();
