@@ -31,7 +31,7 @@ impl Advertised {
     }
 
     /// Reads what a server sends (JSON Web Signature, RFC 7515) and checks the signature of each key that signs.
-    pub fn parse(body: &[u8]) -> Result<Self, TokenError> {
+    pub(super) fn parse(body: &[u8]) -> Result<Self, TokenError> {
         let jws: Value = serde_json::from_slice(body).map_err(|_| BAD)?;
         let payload = jws.get("payload").and_then(Value::as_str).ok_or(BAD)?;
         let keys: Value = serde_json::from_slice(&decoded(payload)?).map_err(|_| BAD)?;
