@@ -15,7 +15,7 @@ const STORAGE_ROOT: u32 = 0x8100_0001;
 
 /// fixedTPM, fixedParent, sensitiveDataOrigin, userWithAuth, restricted, decrypt.
 const STORAGE: u32 = 0x0003_0072;
-/// The same with noDA, as TCG's templates for storage root keys have it.
+/// Those and noDA, as TCG's templates for storage root keys have it.
 const STORAGE_NO_DA: u32 = 0x0003_0472;
 
 /// How a primary key is made. The same template always makes the same key, until the TPM is cleared.

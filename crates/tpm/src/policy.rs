@@ -154,7 +154,7 @@ pub fn digest_of(pcrs: Option<(Pcrs, &[Vec<u8>])>, pin: bool) -> Result<[u8; 32]
 mod tests {
     use super::*;
 
-    /// As systemd 252 and swtpm had them.
+    /// Digests that systemd 252 and swtpm had.
     #[test]
     fn digests_are_those_of_a_tpm() {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

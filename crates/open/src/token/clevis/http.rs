@@ -32,7 +32,7 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// The same, of the server at this address.
+    /// What it means for the token whose server has this address.
     pub fn of(self, url: &str) -> TokenError {
         let url = url.to_owned();
         match self {
