@@ -70,6 +70,9 @@ impl Tpm {
         expected: &[u8; 32],
         pin: &SecretArray<32>,
     ) -> Result<SecretBytes, TpmError> {
+        // Without it in the policy the object has no password, which is a part of keys all the same.
+        let none = SecretArray::zeroed();
+        let pin = if policy.pin { pin } else { &none };
         let object = self.load(parent, sealed)?;
         let mut tries = RESTLESS_LIMIT;
         loop {
