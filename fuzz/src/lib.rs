@@ -32,6 +32,7 @@ mod nbd_client;
 pub mod random;
 mod reencrypt;
 mod sealed;
+mod token;
 mod trees;
 mod verity;
 mod vhost_user;
@@ -64,6 +65,7 @@ pub use names::{cipher_spec, plain_options};
 pub use nbd_client::{nbd_client, nbd_client_seeds};
 pub use reencrypt::reencrypt;
 pub use sealed::{sealed_flash, sealed_store};
+pub use token::{token, token_seeds, tpm, tpm_seeds};
 pub use trees::{ext4, fat, gpt, mbr};
 pub use verity::verity;
 pub use vhost_user::{vhost_user, vhost_user_seed};
@@ -113,6 +115,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("flash_header_built", flash_header_built),
     ("fit_edited", fit_edited),
     ("nbd_client", nbd_client),
+    ("token", token),
+    ("tpm", tpm),
     ("key_value", key_value),
     ("verity", verity),
     ("integrity", integrity),

@@ -8,8 +8,9 @@ use atrest_open::token::{Token, TokenError};
 use atrest_secret::Passphrase;
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, plain};
 use crate::progress;
+use crate::prompt::has_terminal;
 use crate::secrets::Source;
 
 /// Asks for a passphrase: several times on a terminal. Any other source is read once.
@@ -22,6 +23,9 @@ pub struct Asked<'a, K> {
     tries: u32,
     make: fn(Passphrase) -> K,
     tells_of_tokens: bool,
+    /// A file with the PIN of a token.
+    pin: Option<&'a Path>,
+    asks_for_pins: bool,
 }
 
 impl<'a, K> Asked<'a, K> {
@@ -40,11 +44,27 @@ impl<'a, K> Asked<'a, K> {
         make: fn(Passphrase) -> K,
     ) -> Self {
         let tries = if source.is_prompt() { output.tries() } else { 1 };
-        Self { source, output, prompt, wrong, tries, make, tells_of_tokens: false }
+        Self {
+            source,
+            output,
+            prompt,
+            wrong,
+            tries,
+            make,
+            tells_of_tokens: false,
+            pin: None,
+            asks_for_pins: false,
+        }
     }
 }
 
-impl<K> Asked<'_, K> {
+impl<'a, K> Asked<'a, K> {
+    /// Takes the PIN of a token from a file. With cryptsetup's names one is asked for only if tokens are `named`.
+    pub fn with_pin(self, pin: Option<&'a Path>, named: bool) -> Self {
+        let asks_for_pins = named || !self.output.questions().tokens_first;
+        Self { pin, asks_for_pins, ..self }
+    }
+
     /// Warns of tokens that were of no use, before the question.
     pub fn telling_of_tokens(self, tells: bool) -> Self {
         Self { tells_of_tokens: tells, ..self }
@@ -70,6 +90,28 @@ impl<K> KeySource for Asked<'_, K> {
         if self.tells_of_tokens {
             self.output.warn(format_args!("token {} ({}): {why}", token.info.id, token.info.kind));
         }
+    }
+
+    fn pin(&mut self, token: &Token, wrong: u32) -> Result<Option<Passphrase>, Failure> {
+        if let Some(file) = self.pin {
+            // There is one PIN in it.
+            let source = Source::key_file(file);
+            return (wrong == 0).then(|| source.read("", self.output)).transpose();
+        }
+        let reads_lines = self.output.reads_lines();
+        if !self.source.is_prompt() || !self.asks_for_pins || !(reads_lines || has_terminal()) {
+            return Ok(None);
+        }
+        if wrong > 0 {
+            eprintln!("atrest: the PIN is wrong, and wrong ones are counted; try again");
+        }
+        let prompt = format!("PIN of token {} ({})", token.info.id, plain(&token.info.kind));
+        if reads_lines {
+            return self.source.read_if_any(self.output);
+        }
+        let pin = self.source.read(&prompt, self.output)?;
+        // Who types nothing has no PIN, and is asked for a passphrase.
+        Ok(Some(pin).filter(|pin| !pin.expose().is_empty()))
     }
 
     fn wrong(&mut self, _: &dyn Display) {

@@ -38,6 +38,11 @@ enum Waited {
     TooLong,
 }
 
+/// Whether there is a terminal to ask on.
+pub fn has_terminal() -> bool {
+    rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).is_ok()
+}
+
 /// Asks on the process's terminal, again if a signal came between that the process lived through (Ctrl-Z and `fg`).
 /// Without a terminal, the options `instead` are named. After `limit` nobody is waited for any more.
 pub fn ask(prompt: &str, instead: &str, limit: Option<Duration>) -> Result<SecretBytes, Failure> {

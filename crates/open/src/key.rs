@@ -47,6 +47,16 @@ pub trait KeySource {
         let _ = (token, why);
     }
 
+    /// The PIN of a token, which is asked for after `wrong` others were wrong; `None` if nobody types one. Each wrong one counts: after
+    /// a few the device behind the token takes none.
+    ///
+    /// # Errors
+    /// As [`KeySource::next_key`].
+    fn pin(&mut self, token: &Token, wrong: u32) -> Result<Option<Passphrase>, Self::Error> {
+        let _ = (token, wrong);
+        Ok(None)
+    }
+
     /// This key was right.
     fn right(&mut self, key: Self::Key) {
         drop(key);

@@ -4,8 +4,8 @@ use atrest_engine::reencrypt::recover_interrupted;
 use atrest_secret::Passphrase;
 use atrest_volume::{Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
-use crate::token::Token;
-use crate::{Key, Locked};
+use crate::token::{Token, TokenKey, recovery};
+use crate::{Key, Locked, MayBeWrongKey};
 
 struct Luks<'a> {
     devices: Devices<'a>,
@@ -28,6 +28,12 @@ impl Luks<'_> {
             }
             unlocked => unlocked,
         }
+    }
+
+    fn by_token(&self, token: &TokenKey, options: &UnlockOptions) -> Result<Volume, UnlockError> {
+        token.try_keyslots(options.slot, |passphrase, slot| {
+            self.by_passphrase(passphrase, &UnlockOptions { slot: Some(slot), ..options.clone() })
+        })
     }
 
     /// Completes the zone in which a re-encryption was interrupted, and unlocks the volume in the state in which it is then.
@@ -57,10 +63,15 @@ impl Locked for Luks<'_> {
 
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {
         match key {
-            Key::Passphrase(passphrase) | Key::File(passphrase) => self.by_passphrase(passphrase, options),
-            Key::Token(token) => token.try_keyslots(options.slot, |passphrase, slot| {
-                self.by_passphrase(passphrase, &UnlockOptions { slot: Some(slot), ..options.clone() })
-            }),
+            Key::Passphrase(passphrase) => match self.by_passphrase(passphrase, options) {
+                Err(error) if error.is_wrong_key() => match recovery::meant(&self.tokens(), passphrase) {
+                    Some(key) => self.by_token(&key, options),
+                    None => Err(error),
+                },
+                done => done,
+            },
+            Key::File(passphrase) => self.by_passphrase(passphrase, options),
+            Key::Token(token) => self.by_token(token, options),
             Key::Volume(key) => self.header.unlock_with_key(self.devices, key, options),
         }
     }

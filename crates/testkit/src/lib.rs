@@ -49,6 +49,7 @@ pub mod rings;
 pub mod schedules;
 pub mod scratch;
 pub mod shaped;
+pub mod swtpm;
 pub mod tcrypt;
 pub mod torn;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -63,4 +64,5 @@ pub use pki::Pki;
 pub use random::Random;
 pub use scratch::Scratch;
 pub use shaped::ShapedDevice;
+pub use swtpm::Swtpm;
 pub use torn::TornDevice;

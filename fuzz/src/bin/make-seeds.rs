@@ -40,6 +40,7 @@ fn main() {
     seeds.encrypted();
     seeds.nbd();
     seeds.nbd_client();
+    seeds.tokens();
     seeds.vhost_user();
     seeds.files();
     seeds.sealed();
@@ -468,6 +469,15 @@ impl Seeds {
         put("discard", 11, &[(16, 0), (16, 0), (1, WRITE)], &range);
         put("zeroes", 13, &[(16, 0), (16, 0), (1, WRITE)], &range);
         put("unknown", 2, &[(16, 0), (1, WRITE)], &[]);
+    }
+
+    fn tokens(&self) {
+        for (name, seed) in atrest_fuzz::token_seeds() {
+            self.put("token", name, &seed);
+        }
+        for (name, seed) in atrest_fuzz::tpm_seeds() {
+            self.put("tpm", name, &seed);
+        }
     }
 
     fn nbd_client(&self) {

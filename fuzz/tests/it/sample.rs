@@ -139,6 +139,8 @@ samples! {
     flash_header_built: 2_000;
     fit_edited: 1_000;
     nbd_client: 3_000;
+    token: 10_000;
+    tpm: 5_000;
     key_value: 2_000;
     verity: 2_000;
     integrity: 5_000;

@@ -120,6 +120,22 @@ impl KeySource for Keys<'_> {
         self.typed().map(Some)
     }
 
+    /// Where nobody can be asked, the token is passed over.
+    fn pin(&mut self, token: &Token, wrong: u32) -> Result<Option<Passphrase>, EntryError> {
+        if self.entry.options.headless || self.unlocker.console.is_none() {
+            return Ok(None);
+        }
+        if wrong > 0 {
+            let text = format_args!("the PIN is wrong, and wrong ones are counted");
+            self.unlocker.say(Level::Warning, self.entry, text);
+        }
+        let prompt =
+            format!("PIN of token {} for {} ({}): ", token.info.id, self.entry.name, self.source.display());
+        let pin = self.unlocker.ask_for(self.entry, &prompt)?;
+        // Who types nothing has no PIN, and is asked for a passphrase.
+        Ok(Some(Passphrase::new(pin)).filter(|pin| !pin.expose().is_empty()))
+    }
+
     fn passed_over(&mut self, token: &Token, why: &TokenError) {
         let text = format_args!("its token {} ({}): {why}", token.info.id, token.info.kind);
         self.unlocker.say(Level::Warning, self.entry, text);
@@ -206,15 +222,19 @@ impl Unlocker<'_> {
         }
     }
 
-    /// Asks once.
+    /// Asks once for the passphrase.
     fn ask(&self, entry: &Entry, source: &Path) -> Result<SecretBytes, EntryError> {
+        self.ask_for(entry, &format!("Passphrase for {} ({}): ", entry.name, source.display()))
+    }
+
+    /// Asks once.
+    fn ask_for(&self, entry: &Entry, prompt: &str) -> Result<SecretBytes, EntryError> {
         if entry.options.headless {
             return Err(EntryError::Headless);
         }
         let console = self.console.ok_or(EntryError::Ask(crate::console::AskError::NoTerminal))?;
         let end = entry.options.timeout.and_then(|limit: Duration| Instant::now().checked_add(limit));
-        let prompt = format!("Passphrase for {} ({}): ", entry.name, source.display());
-        console.ask(&prompt, end).map_err(EntryError::Ask)
+        console.ask(prompt, end).map_err(EntryError::Ask)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use atrest_engine::keyring;
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::enrol::EnrolArgs;
 use super::format::PbkdfArgs;
 use super::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs, TokenArgs};
 use super::size::parse_key_bits;
@@ -36,13 +37,16 @@ pub struct TargetArgs {
     pub store: Option<PathBuf>,
 }
 
-/// Give the volume one more passphrase.
+/// Give the volume one more passphrase, or let a TPM, a server or a recovery key open it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest key add secret.img
   atrest key add secret.img --key-file old.key --new-key-file new.key --new-key-slot 3
   atrest key add card.img --store card.store
+  atrest key add secret.img --tpm2 --pcrs 7+11 --pin
+  atrest key add secret.img --tang http://10.0.0.1
+  atrest key add secret.img --recovery
   atrest key add secret.img --volume-key-file vk.bin --new-passphrase-fd 3 3< pass.txt
   atrest key add secret.img --unbound --key-size 256 --new-key-slot 5")]
 pub struct KeyAddArgs {
@@ -72,6 +76,8 @@ pub struct KeyAddArgs {
     pub tokens: TokenArgs,
     #[command(flatten)]
     pub new: NewPassphraseArgs,
+    #[command(flatten)]
+    pub enrol: EnrolArgs,
     #[command(flatten)]
     pub pbkdf: PbkdfArgs,
 }

@@ -4,6 +4,7 @@
 pub mod bulk;
 pub mod driver;
 pub mod ecryptfs;
+pub mod enrol;
 pub mod fit;
 pub mod flash;
 pub mod format;

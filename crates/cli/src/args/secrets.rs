@@ -65,12 +65,18 @@ pub struct TokenArgs {
     /// Take the passphrase from a token, and ask for none where none has it.
     #[arg(long)]
     pub token_only: bool,
+    /// Take the PIN of a token from this file, every byte of it, instead of asking.
+    #[arg(long, value_name = "FILE")]
+    pub token_pin_file: Option<PathBuf>,
 }
 
 impl TokenArgs {
     /// Whether one of them is there.
     pub fn are_named(&self) -> bool {
-        self.token_id.is_some() || self.token_type.is_some() || self.token_only
+        self.token_id.is_some()
+            || self.token_type.is_some()
+            || self.token_only
+            || self.token_pin_file.is_some()
     }
 
     /// Fails if there is a volume key as well, which needs no passphrase.

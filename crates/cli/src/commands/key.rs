@@ -6,9 +6,10 @@ use atrest_secret::{OsRandom, Passphrase, VolumeKey};
 use atrest_volume::{ChangeError, Credential, Devices, UnlockOptions};
 use serde_json::json;
 
+use super::passphrase::write_secret;
 use super::target::{Target, header_path, open_device, with_passphrase, write_private};
 use super::tokens::{self, with_tokens_or_passphrase};
-use super::{flash, link, options, text};
+use super::{enrol, flash, link, options, text};
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
     KeyTestArgs,
@@ -22,11 +23,19 @@ use crate::secrets::{self, Source, refuse_sharing_stdin};
 pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     if flash::is_flash(&args.target) {
         flash::refuse_tokens(&args.tokens, args.new_token_id)?;
+        if args.enrol.is_there() {
+            return Err(Failure::parameters("encrypted flash opens with passphrases alone")
+                .hint("leave --tpm2, --tang and --recovery out"));
+        }
         return flash::key::add(args, output);
     }
-    let options = options::keyslot(&args.pbkdf, args.new_key_slot, args.priority)?;
+    let mut options = options::keyslot(&args.pbkdf, args.new_key_slot, args.priority)?;
     args.tokens.check(&args.secret)?;
     let mut target = Target::change(&args.target)?;
+    if args.enrol.is_there() {
+        target.locked.luks2_mut().map_err(|error| Failure::from(error).at(target.path))?;
+        options = enrol::keyslot_options(options);
+    }
     let new = New::of(args, &target, output)?;
     let slot = if args.unbound {
         let key = match (secrets::volume_key(&args.secret, output)?, options::key_len(args.key_size)) {
@@ -38,16 +47,17 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
                 ));
             }
         };
-        let new = new.read("Passphrase for the unbound keyslot", output)?;
+        let passphrase = new.read("Passphrase for the unbound keyslot", output)?;
         let spinner = progress::spinner("deriving the key", output);
         let luks2 = target.locked.luks2_mut();
-        let added = luks2.and_then(|luks2| luks2.add_unbound_key(&target.device, &key, &new, &options));
+        let added =
+            luks2.and_then(|luks2| luks2.add_unbound_key(&target.device, &key, &passphrase, &options));
         spinner.finish_and_clear();
         added.map_err(|error| Failure::from(error).at(target.path))?
     } else if let Some(key) = secrets::volume_key(&args.secret, output)? {
-        let new = new.read("New passphrase", output)?;
+        let passphrase = new.read("New passphrase", output)?;
         let spinner = progress::spinner("deriving the key", output);
-        let added = target.locked.add_key(&target.device, Credential::VolumeKey(&key), &new, &options);
+        let added = target.locked.add_key(&target.device, Credential::VolumeKey(&key), &passphrase, &options);
         spinner.finish_and_clear();
         added.map_err(|error| Failure::from(error).at(target.path))?
     } else {
@@ -60,16 +70,19 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
             true => Existing::Key(volume_key(&existing, &target, args, output)?),
             false => Existing::Passphrase(existing.read("Existing passphrase", output)?),
         };
-        let new = new.read("New passphrase", output)?;
+        let passphrase = new.read("New passphrase", output)?;
         let spinner = progress::spinner("deriving the key", output);
         let credential = match &key {
             Existing::Key(key) => Credential::VolumeKey(key),
             Existing::Passphrase(passphrase) => Credential::Passphrase(passphrase, args.key_slot),
         };
-        let added = target.locked.add_key(&target.device, credential, &new, &options);
+        let added = target.locked.add_key(&target.device, credential, &passphrase, &options);
         spinner.finish_and_clear();
         added.map_err(|error| Failure::from(error).at(target.path))?
     };
+    if let New::Enrolled(enrolled) = &new {
+        return stored(&mut target, slot, enrolled, output);
+    }
     if let Some(token) = args.new_token_id {
         let luks2 = target.locked.luks2_mut();
         let assigned = luks2.and_then(|luks2| luks2.assign_token(&target.device, token, slot, true));
@@ -81,16 +94,54 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
 }
 
+/// Stores the token of a keyslot that was enrolled, and says what there is to say.
+fn stored(target: &mut Target<'_>, slot: u32, new: &enrol::New, output: &Output) -> Result<(), Failure> {
+    let token = target
+        .locked
+        .luks2_mut()
+        .and_then(|luks2| luks2.import_token(&target.device, None, &new.token(slot)));
+    let token = token.map_err(|error| {
+        let made = format!("keyslot {slot} is made, but no token says what opens it");
+        Failure::from(error).within(&made).at(target.path)
+    })?;
+    match new {
+        enrol::New::Tpm(_) => output.done(
+            &json!({ "keyslot": slot, "token": token }),
+            &format!("keyslot {slot} opens with this machine's TPM (token {token})"),
+        ),
+        #[cfg(feature = "whole")]
+        enrol::New::Tang(_) => output.done(
+            &json!({ "keyslot": slot, "token": token }),
+            &format!("keyslot {slot} opens with the help of the server (token {token})"),
+        ),
+        enrol::New::Recovery(key) => {
+            output.note(format_args!(
+                "keyslot {slot} opens with this recovery key: write it down (token {token})"
+            ));
+            let rest = format!("\",\"keyslot\":{slot},\"token\":{token}}}\n");
+            match output.is_json() {
+                true => write_secret(&[b"{\"recovery_key\":\"", key.expose(), rest.as_bytes()]),
+                false => write_secret(&[key.expose(), b"\n"]),
+            }
+        }
+    }
+}
+
 /// Where the passphrase of a new keyslot comes from.
 enum New {
     Asked(Source),
+    /// It was made, and is in a TPM or on paper.
+    Enrolled(enrol::New),
     /// From a token of the header, which opens the keyslot afterwards.
     Token(Token),
 }
 
 impl New {
     fn of(args: &KeyAddArgs, target: &Target<'_>, output: &Output) -> Result<Self, Failure> {
-        let Some(id) = args.new_token_id else { return Ok(Self::Asked(Source::from(&args.new))) };
+        let Some(id) = args.new_token_id else {
+            let source = || Self::Asked(Source::from(&args.new));
+            return Ok(enrol::New::of(&args.enrol, output)?.map_or_else(source, Self::Enrolled));
+        };
         let meant = TokenArgs { token_id: Some(id), token_only: true, ..TokenArgs::default() };
         let tokens = tokens::chosen(Token::all(&target.locked), &meant, output);
         let token = tokens.map_err(|failure| failure.at(target.path))?.into_iter().next();
@@ -98,10 +149,13 @@ impl New {
         token.map(Self::Token).ok_or_else(|| ChangeError::NoSuchToken { token: id }.into())
     }
 
-    fn read(self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
+    fn read(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
         match self {
+            Self::Enrolled(new) => Ok(Passphrase::copy_from(new.passphrase().expose())),
             Self::Asked(source) => source.read_new(prompt, output),
-            Self::Token(token) => token.passphrase().map_err(|error| tokens::refused(&[(token, error)])),
+            Self::Token(token) => {
+                token.passphrase(None).map_err(|error| tokens::refused(&[(token.clone(), error)]))
+            }
         }
     }
 }
@@ -293,8 +347,25 @@ pub fn list(args: &KeyListArgs, output: &Output) -> Result<(), Failure> {
     if flash::is_flash(&args.target) {
         return flash::key::list(args, output);
     }
-    let info = Target::read(&args.target)?.locked.info();
-    output.report(&info.keyslots, &text::keyslots(&info))
+    let target = Target::read(&args.target)?;
+    let info = target.locked.info();
+    let tokens = Token::all(&target.locked);
+    let needs =
+        |slot: u32| tokens.iter().filter(move |token| token.info.keyslots.contains(&slot)).map(Token::needs);
+    let mut text = text::keyslots(&info);
+    let mut keyslots = Vec::new();
+    for slot in &info.keyslots {
+        let needs: Vec<String> = needs(slot.id).collect();
+        for need in &needs {
+            text.push_str(&text::opens_with(slot.id, need));
+        }
+        let mut value = json!(slot);
+        if let Some(object) = value.as_object_mut().filter(|_| !needs.is_empty()) {
+            object.insert("opens_with".into(), needs.into());
+        }
+        keyslots.push(value);
+    }
+    output.report(&keyslots, &text)
 }
 
 pub fn export(args: &KeyExportArgs, output: &Output) -> Result<(), Failure> {

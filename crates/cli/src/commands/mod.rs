@@ -9,6 +9,7 @@ mod boot;
 mod bulk;
 mod drive;
 mod ecryptfs;
+mod enrol;
 mod fit;
 mod flash;
 pub mod foreign;

@@ -28,7 +28,7 @@ pub fn passphrase(args: &PassphraseCommandArgs, output: &Output) -> Result<(), F
 }
 
 /// Straight to standard output, whose buffer would keep a copy.
-fn write_secret(parts: &[&[u8]]) -> Result<(), Failure> {
+pub fn write_secret(parts: &[&[u8]]) -> Result<(), Failure> {
     for part in parts {
         let mut left = *part;
         while !left.is_empty() {

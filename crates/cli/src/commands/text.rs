@@ -91,6 +91,13 @@ pub fn keyslots(info: &Info) -> String {
     out
 }
 
+/// What else than a passphrase opens a keyslot.
+pub fn opens_with(slot: u32, need: &str) -> String {
+    let mut out = String::new();
+    line(&mut out, &format!("keyslot {slot} by"), plain(need));
+    out
+}
+
 fn reencryption_text(info: &ReencryptionInfo) -> String {
     let mut text = format!("{} ({}), protected by {}", info.mode, info.direction, info.resilience);
     if let (Some(hash), Some(sector)) = (&info.hash, info.checksum_sector) {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use atrest_open::token::{Token, TokenError, TokensFirst};
+use atrest_open::token::{Token, TokenError, TokensFirst, recovery};
 use atrest_open::{Key, MayBeWrongKey, Refused, try_keys};
 use atrest_secret::Passphrase;
 use atrest_volume::UnlockError;
@@ -35,7 +35,12 @@ pub fn chosen(all: Vec<Token>, args: &TokenArgs, output: &Output) -> Result<Vec<
 }
 
 /// The keys of these tokens, and then what the source has.
-pub fn first<'a>(tokens: Vec<Token>, args: &TokenArgs, asked: Asked<'a, Key>) -> TokensFirst<Asked<'a, Key>> {
+pub fn first<'a>(
+    tokens: Vec<Token>,
+    args: &'a TokenArgs,
+    asked: Asked<'a, Key>,
+) -> TokensFirst<Asked<'a, Key>> {
+    let asked = asked.with_pin(args.token_pin_file.as_deref(), args.are_named());
     TokensFirst::new(tokens, args.token_only, asked.telling_of_tokens(args.are_named() && !args.token_only))
 }
 
@@ -78,7 +83,15 @@ pub fn with_tokens_or_passphrase<T, E: MayBeWrongKey + Display + From<UnlockErro
     let mut keys = first(tokens, args, Asked::volume(source, target.path, output, Key::Passphrase));
     let tried = try_keys(&mut keys, |key| match key {
         Key::Token(token) => token.try_keyslots(slot, |passphrase, slot| attempt(passphrase, Some(slot))),
-        Key::Passphrase(passphrase) | Key::File(passphrase) => attempt(passphrase, slot),
+        Key::Passphrase(passphrase) | Key::File(passphrase) => match attempt(passphrase, slot) {
+            Err(error) if error.is_wrong_key() => {
+                match recovery::meant(&Token::all(&target.locked), passphrase) {
+                    Some(key) => key.try_keyslots(slot, |passphrase, slot| attempt(passphrase, Some(slot))),
+                    None => Err(error),
+                }
+            }
+            done => done,
+        },
         // cannot happen: neither source has one.
         Key::Volume(_) => Err(E::from(UnlockError::WrongVolumeKey)),
     });

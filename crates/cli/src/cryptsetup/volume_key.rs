@@ -70,6 +70,7 @@ fn tokens(request: &Request) -> Result<TokenArgs, Failure> {
         token_id: token_id.map_err(|_| Failure::parameters("--token-id: there are no such numbers"))?,
         token_type: request.text("token-type").map(|kind| kind.to_string_lossy().into_owned()),
         token_only: request.has("token-only"),
+        token_pin_file: None,
     })
 }
 

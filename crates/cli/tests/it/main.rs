@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bulk;
+mod clevis;
 mod common;
 mod cryptsetup;
 mod damaged_fat;
@@ -54,6 +55,7 @@ mod suspend;
 mod terminal;
 mod tls;
 mod tools;
+mod tpm;
 mod tree_build;
 mod tree_policies;
 mod trusted_store;

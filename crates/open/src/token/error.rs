@@ -24,14 +24,82 @@ pub enum TokenError {
         /// What the kernel says.
         error: String,
     },
+    /// It needs a PIN, and nobody has typed one.
+    PinNeeded,
+    /// The PIN was wrong, so often that no other is asked for.
+    WrongPin,
+    /// It has a field that is not understood here, and may ask for more than is done.
+    UnknownField {
+        /// What the field is called.
+        name: String,
+    },
+    /// Deriving the PIN failed: it asks for more memory or time than there is.
+    Derivation {
+        /// What failed.
+        error: String,
+    },
+    /// The TPM did not do it.
+    #[cfg(feature = "tpm")]
+    Tpm(atrest_tpm::TpmError),
+    /// It was bound by a pin of clevis that is not known here.
+    UnknownPin {
+        /// What the pin is called.
+        name: String,
+    },
+    /// It is no address of a server, or not one that can be used: `http` alone is.
+    BadUrl {
+        /// The address.
+        url: String,
+    },
+    /// A server can't be reached.
+    Unreachable {
+        /// Its address.
+        url: String,
+        /// What happened.
+        error: String,
+    },
+    /// A server has answered with an error.
+    Refused {
+        /// Its address.
+        url: String,
+        /// The status of HTTP.
+        status: u16,
+    },
+    /// A server's answer makes no sense.
+    BadAnswer,
+    /// A server's list of keys is not signed by all keys that sign.
+    BadAdvertisement,
+    /// The key that was restored is not the one: a server or a TPM has given a wrong one, or the token was changed.
+    WrongKey,
+    /// Too few of those that have shares could be asked.
+    TooFew {
+        /// How many have opened theirs.
+        opened: usize,
+        /// How many are needed.
+        needed: usize,
+        /// Why the others have not.
+        why: String,
+    },
+    /// No random numbers could be had.
+    NoRandom,
     /// None of its keyslots opens with what it has.
     Wrong,
+}
+
+#[cfg(feature = "tpm")]
+impl From<atrest_tpm::TpmError> for TokenError {
+    fn from(error: atrest_tpm::TpmError) -> Self {
+        match error {
+            atrest_tpm::TpmError::WrongPin => Self::WrongPin,
+            error => Self::Tpm(error),
+        }
+    }
 }
 
 impl TokenError {
     /// Whether it is a token to use, and only its passphrase is missing or wrong.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::NoKey { .. } | Self::Keyring { .. } | Self::Wrong)
+        !matches!(self, Self::UnknownType | Self::NoKeyslots | Self::Malformed | Self::UnknownField { .. })
     }
 }
 
@@ -47,6 +115,28 @@ impl fmt::Display for TokenError {
             Self::Keyring { description, error } => {
                 write!(f, "the key {description:?} in the kernel's keyring can't be read: {error}")
             }
+            Self::PinNeeded => f.write_str("it needs a PIN"),
+            Self::WrongPin => f.write_str("the PIN is wrong"),
+            Self::UnknownField { name } => {
+                write!(f, "its field {name} asks for something that can't be done here")
+            }
+            Self::Derivation { error } => write!(f, "its PIN can't be derived: {error}"),
+            #[cfg(feature = "tpm")]
+            Self::Tpm(error) => error.fmt(f),
+            Self::UnknownPin { name } => write!(f, "clevis' pin {name:?} can't be used here"),
+            Self::BadUrl { url } => write!(f, "{url:?} is no address of the form http://HOST[:PORT]"),
+            Self::Unreachable { url, error } => write!(f, "the server {url} can't be reached: {error}"),
+            Self::Refused { url, status: 404 } => write!(f, "the server {url} has no such key any more"),
+            Self::Refused { url, status } => write!(f, "the server {url} refuses with status {status}"),
+            Self::BadAnswer => f.write_str("the server's answer makes no sense"),
+            Self::BadAdvertisement => f.write_str("the server's list of keys is not signed by its keys"),
+            Self::WrongKey => f.write_str(
+                "what was restored is not its key: the server has other keys, or the token was changed",
+            ),
+            Self::TooFew { opened, needed, why } => {
+                write!(f, "{opened} of the {needed} shares that it needs can be had: {why}")
+            }
+            Self::NoRandom => f.write_str("the random source failed"),
             Self::Wrong => f.write_str("no keyslot of it opens with its passphrase"),
         }
     }

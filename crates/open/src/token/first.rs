@@ -1,15 +1,21 @@
 //! The passphrases of tokens, and then the keys of another source.
 
 use core::fmt::Display;
+use std::collections::VecDeque;
 use std::vec::IntoIter;
 
 use super::{Token, TokenError};
 use crate::{Key, KeySource};
 
-/// A key source that tries tokens before it has another one asked.
+/// How many PINs are tried in a row. A software TPM locks after three, by default.
+const PINS: u32 = 3;
+
+/// A key source that tries tokens before it has another one asked. Those that need a PIN come after those that do not.
 #[derive(Debug)]
 pub struct TokensFirst<S> {
     tokens: IntoIter<Token>,
+    /// Those that need a PIN.
+    asking: VecDeque<Token>,
     /// The token whose passphrase is being tried.
     tried: Option<Token>,
     failed: Vec<(Token, TokenError)>,
@@ -20,7 +26,14 @@ pub struct TokensFirst<S> {
 impl<S> TokensFirst<S> {
     /// These tokens, in this order, and then, unless they are the `only` ones, what `then` has.
     pub fn new(tokens: Vec<Token>, only: bool, then: S) -> Self {
-        Self { tokens: tokens.into_iter(), tried: None, failed: Vec::new(), only, then }
+        Self {
+            tokens: tokens.into_iter(),
+            asking: VecDeque::new(),
+            tried: None,
+            failed: Vec::new(),
+            only,
+            then,
+        }
     }
 
     /// The tokens that have not opened the volume, and why.
@@ -34,6 +47,30 @@ impl<S: KeySource<Key = Key>> TokensFirst<S> {
         self.then.passed_over(&token, &why);
         self.failed.push((token, why));
     }
+
+    /// The key of a token for which PINs are typed; `None` if it is passed over.
+    fn asked(&mut self, token: Token) -> Result<Option<Key>, S::Error> {
+        for wrong in 0..PINS {
+            let Some(pin) = self.then.pin(&token, wrong)? else {
+                let why = if wrong == 0 { TokenError::PinNeeded } else { TokenError::WrongPin };
+                self.pass_over(token, why);
+                return Ok(None);
+            };
+            match self.then.during(|| token.key(Some(&pin))) {
+                Ok(key) => {
+                    self.tried = Some(token);
+                    return Ok(Some(Key::Token(key)));
+                }
+                Err(TokenError::WrongPin) => {}
+                Err(error) => {
+                    self.pass_over(token, error);
+                    return Ok(None);
+                }
+            }
+        }
+        self.pass_over(token, TokenError::WrongPin);
+        Ok(None)
+    }
 }
 
 impl<S: KeySource<Key = Key>> KeySource for TokensFirst<S> {
@@ -42,12 +79,18 @@ impl<S: KeySource<Key = Key>> KeySource for TokensFirst<S> {
 
     fn next_key(&mut self) -> Result<Option<Key>, S::Error> {
         while let Some(token) = self.tokens.next() {
-            match token.key() {
+            match token.key(None) {
                 Ok(key) => {
                     self.tried = Some(token);
                     return Ok(Some(Key::Token(key)));
                 }
+                Err(TokenError::PinNeeded) => self.asking.push_back(token),
                 Err(error) => self.pass_over(token, error),
+            }
+        }
+        while let Some(token) = self.asking.pop_front() {
+            if let Some(key) = self.asked(token)? {
+                return Ok(Some(key));
             }
         }
         if self.only { Ok(None) } else { self.then.next_key() }
@@ -92,7 +135,7 @@ mod tests {
     fn tokens_that_cannot_be_used_are_passed_over_for_the_other_source() {
         let named = r#","key_description":"atrest:no key of this name""#;
         let tokens = vec![
-            token(0, "systemd-tpm2", &[0], ""),
+            token(0, "systemd-none", &[0], ""),
             token(1, "luks2-keyring", &[], named),
             token(2, "luks2-keyring", &[0], ""),
             token(3, "luks2-keyring", &[0], named),
@@ -113,5 +156,19 @@ mod tests {
         let mut keys = TokensFirst::new(tokens, true, other());
         assert!(matches!(keys.next_key(), Ok(None)), "with tokens only, nobody else is asked");
         assert_eq!(keys.failed().len(), 4);
+    }
+
+    #[cfg(feature = "tpm")]
+    #[test]
+    fn tokens_that_need_a_pin_come_last_and_are_passed_over_where_nobody_types_one() {
+        let policy = "8b".repeat(32);
+        let sealed = format!(
+            r#","tpm2-blob":"AAAAAA==","tpm2-pcrs":[],"tpm2-policy-hash":"{policy}","tpm2-pin":true"#
+        );
+        let tokens = vec![token(0, "systemd-tpm2", &[0], &sealed), token(1, "systemd-none", &[0], "")];
+        let mut keys = TokensFirst::new(tokens, false, other());
+        assert!(matches!(keys.next_key(), Ok(Some(Key::Passphrase(_)))));
+        let failed: Vec<_> = keys.failed().iter().map(|(token, why)| (token.info.id, why.clone())).collect();
+        assert_eq!(failed, [(1, TokenError::UnknownType), (0, TokenError::PinNeeded)]);
     }
 }

@@ -8,9 +8,12 @@ use atrest_volume::luks2::{KEYRING_TOKEN, keyring_description};
 
 use super::{Kind, TokenError};
 
-pub(super) const KIND: Kind = Kind { name: KEYRING_TOKEN, passphrase };
+/// The type of the tokens.
+pub(super) const KIND_NAME: &str = KEYRING_TOKEN;
 
-fn passphrase(text: &str) -> Result<Passphrase, TokenError> {
+pub(super) const KIND: Kind = Kind { name: KIND_NAME, passphrase };
+
+fn passphrase(text: &str, _: Option<&Passphrase>) -> Result<Passphrase, TokenError> {
     let description = keyring_description(text).ok_or(TokenError::Malformed)?;
     match keyring::key(&keyring::Name::user(&description)) {
         Ok(payload) => Ok(Passphrase::new(payload)),

@@ -3,9 +3,15 @@
 //! Each type of token has a file here, and a line in `KINDS`: from the token's JSON text to the passphrase of its keyslots.
 //! [`TokensFirst`] is a key source that has these passphrases, and then the keys of another source.
 
+#[cfg(feature = "clevis")]
+pub mod clevis;
 mod error;
 mod first;
 mod keyring;
+mod needs;
+pub mod recovery;
+#[cfg(feature = "tpm")]
+pub mod tpm2;
 
 use atrest_secret::Passphrase;
 use atrest_volume::{LockedVolume, TokenInfo, UnlockError};
@@ -18,12 +24,18 @@ use crate::MayBeWrongKey;
 /// A type of token.
 struct Kind {
     name: &'static str,
-    /// From the token's JSON text to the passphrase.
-    passphrase: fn(&str) -> Result<Passphrase, TokenError>,
+    /// From the token's JSON text, and the PIN if one was typed, to the passphrase.
+    passphrase: fn(&str, Option<&Passphrase>) -> Result<Passphrase, TokenError>,
 }
 
 /// The types that can be used.
-const KINDS: &[Kind] = &[keyring::KIND];
+const KINDS: &[Kind] = &[
+    keyring::KIND,
+    #[cfg(feature = "clevis")]
+    clevis::KIND,
+    #[cfg(feature = "tpm")]
+    tpm2::KIND,
+];
 
 /// A token of a header.
 #[derive(Clone, Debug)]
@@ -47,24 +59,24 @@ impl Token {
         KINDS.iter().any(|kind| kind.name == self.info.kind)
     }
 
-    /// The passphrase that it stands for, whether or not there are keyslots that it opens.
+    /// The passphrase that it stands for, whether or not there are keyslots that it opens. `pin` is what somebody typed for it.
     ///
     /// # Errors
-    /// [`TokenError`]: it is of a type that is not known, or what it names is not there.
-    pub fn passphrase(&self) -> Result<Passphrase, TokenError> {
+    /// [`TokenError`]: it is of a type that is not known, what it names is not there, or it needs a PIN.
+    pub fn passphrase(&self, pin: Option<&Passphrase>) -> Result<Passphrase, TokenError> {
         let kind = KINDS.iter().find(|kind| kind.name == self.info.kind).ok_or(TokenError::UnknownType)?;
-        (kind.passphrase)(&self.text)
+        (kind.passphrase)(&self.text, pin)
     }
 
     /// The passphrase, with the keyslots that it opens.
     ///
     /// # Errors
     /// [`TokenError`].
-    pub fn key(&self) -> Result<TokenKey, TokenError> {
+    pub fn key(&self, pin: Option<&Passphrase>) -> Result<TokenKey, TokenError> {
         if self.info.keyslots.is_empty() {
             return Err(TokenError::NoKeyslots);
         }
-        let passphrase = self.passphrase()?;
+        let passphrase = self.passphrase(pin)?;
         Ok(TokenKey { token: self.info.id, keyslots: self.info.keyslots.clone(), passphrase })
     }
 }

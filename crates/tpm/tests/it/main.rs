@@ -1,0 +1,131 @@
+//! The client against a software TPM, with somebody on the wire between them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use atrest_secret::SecretArray;
+use atrest_testkit::Swtpm;
+use atrest_tpm::{Bank, Device, Pcrs, Policy, Template, Tpm, TpmError, Transport};
+
+const SECRET: &[u8; 32] = b"thirty-two bytes that are sealed";
+const UNSEAL: &[u8] = &[0, 0, 1, 0x5e];
+
+/// What somebody does to the answer of a command.
+type Change = fn(command: &[u8], answer: &mut Vec<u8>);
+
+/// Somebody on the wire: writes down everything, and changes answers.
+struct Wire {
+    tpm: Box<dyn Transport>,
+    heard: Rc<RefCell<Vec<u8>>>,
+    change: Change,
+}
+
+impl Transport for Wire {
+    fn transmit(&mut self, command: &[u8]) -> Result<Vec<u8>, TpmError> {
+        let mut answer = self.tpm.transmit(command)?;
+        let mut heard = self.heard.borrow_mut();
+        heard.extend_from_slice(command);
+        heard.extend_from_slice(&answer);
+        (self.change)(command, &mut answer);
+        Ok(answer)
+    }
+}
+
+fn over(swtpm: &Swtpm, change: Change) -> (Tpm, Rc<RefCell<Vec<u8>>>) {
+    let heard = Rc::new(RefCell::new(Vec::new()));
+    let tpm = Device::parse(&swtpm.place()).and_then(|device| device.open()).expect("it is there");
+    (Tpm::over(Box::new(Wire { tpm, heard: heard.clone(), change })), heard)
+}
+
+fn pin(byte: u8) -> SecretArray<32> {
+    let mut pin = SecretArray::zeroed();
+    pin[..20].fill(byte);
+    pin
+}
+
+#[test]
+fn a_secret_never_crosses_the_wire_in_the_clear_and_only_its_policy_brings_it_back() {
+    let swtpm = Swtpm::new();
+    swtpm.extend(7);
+    let (mut tpm, _) = over(&swtpm, |_, _| {});
+    assert_eq!(tpm.bank_in_use(1 << 9).err(), Some(TpmError::Unused { mask: 1 << 9 }));
+    assert!(Bank::named("md5").is_none());
+    let bank = tpm.bank_in_use(1 << 7).expect("a bank");
+    assert_eq!(bank.name(), "sha256");
+    drop(tpm);
+    let seven = Pcrs { bank, mask: 1 << 7 };
+    let policies = [
+        Policy::default(),
+        Policy { pcrs: Some(seven), ..Policy::default() },
+        Policy { pin: true, ..Policy::default() },
+        Policy { pcrs: Some(seven), pin: true, ..Policy::default() },
+    ];
+    for template in [None, Some(Template::Ecc(atrest_kdf::Hash::Sha256))] {
+        // A TPM has room for three objects.
+        let (mut tpm, heard) = over(&swtpm, |_, _| {});
+        let parent = match template {
+            None => tpm.storage_root(),
+            Some(template) => tpm.create_primary(template),
+        };
+        let parent = parent.expect("a key");
+        for policy in &policies {
+            let made = tpm.seal(&parent, policy, &pin(0x5a), SECRET).expect("it is sealed");
+            let back = tpm.unseal(&parent, &made.sealed, policy, &made.policy, &pin(0x5a));
+            assert!(*back.expect("it comes back") == *SECRET);
+            // Three wrong ones would lock it.
+            if policy.pin && template.is_none() {
+                let wrong = tpm.unseal(&parent, &made.sealed, policy, &made.policy, &pin(0x5b));
+                assert_eq!(wrong.err(), Some(TpmError::WrongPin));
+            }
+        }
+        let heard = heard.borrow();
+        for clear in [&SECRET[..], &[0x5a; 20]] {
+            assert!(!heard.windows(clear.len()).any(|window| window == clear), "in the clear");
+        }
+        assert!(heard.windows(4).any(|window| window == UNSEAL), "the wire was listened to");
+    }
+}
+
+#[test]
+fn an_answer_that_was_changed_is_refused() {
+    let swtpm = Swtpm::new();
+    for change in [
+        // The secret, the nonce, the attributes, the HMAC.
+        |command: &[u8], answer: &mut Vec<u8>| flip(command, answer, 20),
+        |command: &[u8], answer: &mut Vec<u8>| flip(command, answer, 14 + 34 + 5),
+        |command: &[u8], answer: &mut Vec<u8>| flip(command, answer, 14 + 34 + 34),
+        |command: &[u8], answer: &mut Vec<u8>| {
+            let last = answer.len() - 1;
+            flip(command, answer, last);
+        },
+    ] as [Change; 4]
+    {
+        let (mut honest, _) = over(&swtpm, |_, _| {});
+        let parent = honest.storage_root().expect("a key");
+        let made = honest.seal(&parent, &Policy::default(), &pin(0), SECRET).expect("it is sealed");
+        drop(honest);
+        let (mut tpm, _) = over(&swtpm, change);
+        let parent = tpm.storage_root().expect("a key");
+        let back = tpm.unseal(&parent, &made.sealed, &Policy::default(), &made.policy, &pin(0));
+        assert_eq!(back.err(), Some(TpmError::Tampered));
+    }
+}
+
+fn flip(command: &[u8], answer: &mut [u8], at: usize) {
+    if command[6..10] == *UNSEAL {
+        answer[at] ^= 1;
+    }
+}
+
+#[test]
+fn a_storage_key_in_place_of_another_is_refused() {
+    let (ours, theirs) = (Swtpm::new(), Swtpm::new());
+    let (mut tpm, _) = over(&ours, |_, _| {});
+    let named = tpm.storage_root().and_then(|key| key.serialised()).expect("a key");
+    assert!(tpm.persistent_as(&named).is_ok());
+    drop(tpm);
+    let (mut tpm, _) = over(&theirs, |_, _| {});
+    assert_eq!(tpm.persistent_as(&named).err(), Some(TpmError::NoSuchKey { handle: 0x8100_0001 }));
+    tpm.storage_root().expect("a key");
+    assert_eq!(tpm.persistent_as(&named).err(), Some(TpmError::OtherParent));
+}
