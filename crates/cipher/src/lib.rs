@@ -4,7 +4,8 @@
 //! in place or from one buffer to another. It is built from a [`CipherSpec`] (dm-crypt's own strings) and a key, and
 //! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on, [`Adiantum`],
 //! [`HPolyC`] and [`Hctr2`] are the wide-block ciphers for one data unit with a tweak of any length,
-//! [`CbcCts`] is CBC with ciphertext stealing, [`CbcRuns`] CBC over runs of data units with IVs from the caller.
+//! [`CbcCts`] is CBC with ciphertext stealing, [`CbcRuns`] CBC over runs of data units with IVs from the caller,
+//! [`WhitenedCbc`] several ciphers in one chain of CBC whose ciphertext is whitened.
 //!
 //! For microcontrollers there are types that are one cipher and nothing else ([`AesXts`], [`AdiantumPlain64`] …), expanded in
 //! memory of the caller's ([`KeyPlace`]), and XTS by a peripheral ([`EngineXts`]). [`DataUnitCipher`] is what they have in
@@ -51,7 +52,7 @@
 //!
 //! | features | what they bring |
 //! |---|---|
-//! | `blowfish`, `camellia`, `cast5`, `cast6`, `des`, `noekeon`, `serpent`, `speck`, `twofish` | block ciphers; `ciphers` is all of them |
+//! | `blowfish`, `camellia`, `cast5`, `cast6`, `des`, `kuznyechik`, `noekeon`, `serpent`, `speck`, `twofish` | block ciphers; `ciphers` is all of them |
 //! | `blake2`, `ripemd`, `sha1`, `sha2`, `sha3`, `whirlpool` | hashes for ESSIV; `hashes` is all of them. `sha2` brings `AesCbcEssiv` too, and both SHA the HMACs of [`TaggedMapper`] |
 //! | `ascon`, `ccm`, `chacha20poly1305`, `gcm` | the ciphers of [`aead`](mod@aead); the feature `aead` is all of them |
 //! | `std` | asks the operating system what an aarch64 CPU can do |
@@ -82,7 +83,7 @@ mod tweak;
 
 // Block ciphers in portable code, and rules that make IVs with a key or of the data.
 mod data_rule;
-#[cfg(any(feature = "camellia", feature = "cast6", feature = "serpent"))]
+#[cfg(any(feature = "camellia", feature = "cast6", feature = "kuznyechik", feature = "serpent"))]
 mod library;
 #[cfg(feature = "noekeon")]
 mod noekeon;
@@ -118,6 +119,7 @@ mod mapper;
 mod one_unit;
 mod tagged;
 mod tagged_mapper;
+mod whitened_cbc;
 
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -144,3 +146,4 @@ pub use run::{DataUnitIndex, RunError};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};
 pub use tagged::Tagged;
 pub use tagged_mapper::{TaggedMapper, TaggedSpec, TaggedSpecError};
+pub use whitened_cbc::WhitenedCbc;

@@ -50,6 +50,7 @@ const SPECS: [&str; 30] = [
     "twofish-xts-plain64",
     "twofish-cbc-plain64",
     "camellia-xts-plain64",
+    "kuznyechik-xts-plain64",
     "noekeon-xts-plain64",
     "speck128-xts-plain64",
     "blowfish-cbc-plain64",
