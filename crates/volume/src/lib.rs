@@ -77,7 +77,7 @@ pub use options::{
     Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, Relabel,
     RestoreOptions, TagOptions, UnlockOptions, VolumeFormat,
 };
-pub use protection::{Cascade, CascadeError, Protection, ProtectionError};
+pub use protection::{Cascade, CascadeError, Layer, Protection, ProtectionError};
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};
 pub use uuid::is_uuid;
 pub use volume::{Segment, Volume};

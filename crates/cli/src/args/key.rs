@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::format::PbkdfArgs;
 use super::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs, TokenArgs};
 use super::size::parse_key_bits;
+use super::tcrypt::{ChangedTcryptArgs, TcryptTargetArgs};
 
 /// Add, change, remove, test and list the passphrases of a volume.
 #[derive(Debug, Subcommand)]
@@ -81,10 +82,15 @@ pub struct KeyAddArgs {
 Examples:
   atrest key change secret.img
   atrest key change secret.img --key-slot 1 --key-file old.key --new-key-file new.key
-  atrest key change card.img --keep-passphrase --garlic 14")]
+  atrest key change card.img --keep-passphrase --garlic 14
+  atrest key change container.hc --type veracrypt --hash sha256")]
 pub struct KeyChangeArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+    #[command(flatten)]
+    pub foreign: TcryptTargetArgs,
+    #[command(flatten)]
+    pub changed: ChangedTcryptArgs,
     /// Keyslot whose passphrase is changed [default: the one that the passphrase opens].
     #[arg(long, short = 'S', value_name = "N")]
     pub key_slot: Option<u32>,

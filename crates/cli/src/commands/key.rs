@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::target::{Target, header_path, open_device, with_passphrase, write_private};
 use super::tokens::{self, with_tokens_or_passphrase};
-use super::{flash, options, text};
+use super::{flash, foreign, options, text, veracrypt};
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
     KeyTestArgs,
@@ -149,6 +149,10 @@ fn existing_passphrase(
 }
 
 pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
+    veracrypt::refuse_others(&args.foreign)?;
+    if foreign::is_tcrypt(args.foreign.kind) {
+        return veracrypt::change(args, output);
+    }
     if flash::is_flash(&args.target) {
         return flash::key::change(args, output);
     }

@@ -43,6 +43,7 @@ mod tools;
 mod tree;
 mod tree_keys;
 mod unlock;
+mod veracrypt;
 pub mod verity;
 
 use crate::args::ecryptfs::TreePassphraseCommand;

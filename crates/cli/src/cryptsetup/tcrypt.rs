@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use atrest_format::tcrypt::Magic;
 use atrest_open::Held;
+use atrest_volume::UnlockOptions;
 use atrest_volume::tcrypt::Opened;
-use atrest_volume::{CryptTarget, UnlockOptions};
 use clap::Parser;
 
 use super::refused;
@@ -44,15 +44,13 @@ pub fn dump(request: &Request, words: Vec<OsString>, shown: bool, output: &Outpu
     let path = line.path.display().to_string();
     let mut text = String::new();
     let written = if with_key {
-        let options = UnlockOptions {
-            read_only: true,
-            keep_key: true,
-            allow_equal_xts_halves: true,
-            ..UnlockOptions::default()
-        };
+        let options =
+            UnlockOptions { read_only: true, allow_equal_xts_halves: true, ..UnlockOptions::default() };
         let size = atrest_device::BlockDevice::size(held.media());
         let volume = opened.volume(size, &options).map_err(|error| at(error.into()))?;
-        keys(&mut text, &path, &opened, volume.targets())
+        let segment = volume.segments().first();
+        // cannot be none: such a volume is one segment.
+        keys(&mut text, &path, &opened, segment.map_or(0, |segment| segment.media_offset))
     } else {
         header(&mut text, &path, &opened)
     };
@@ -72,18 +70,11 @@ fn title(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
 /// Bits of all keys together.
 fn bits(opened: &Opened) -> usize {
     let chain = opened.chain();
-    // Each cipher in LRW has the tweak's key beside its own.
+    // Each cipher in LRW has the tweak's key beside its own, the last one in CBC the seed of IVs and whitening.
     (0..chain.ciphers.len())
         .filter_map(|index| chain.key(index, &*opened.header().keys))
         .map(|(_, len)| len * 8)
         .sum()
-}
-
-/// The mode as dm-crypt has it.
-fn mode(opened: &Opened) -> String {
-    let spec = opened.chain().spec(0);
-    // intended: a chain has a cipher, whose name ends at the first dash.
-    spec.as_deref().and_then(|spec| spec.split_once('-')).map_or_else(String::new, |(_, mode)| mode.into())
 }
 
 fn header(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
@@ -95,21 +86,22 @@ fn header(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
     writeln!(text, "MK offset:\t{}", if header.data_start == 0 { 512 } else { header.data_start })?;
     writeln!(text, "PBKDF2 hash:\t{}", opened.derivation().hash)?;
     writeln!(text, "Cipher chain:\t{}", opened.chain().name())?;
-    writeln!(text, "Cipher mode:\t{}", mode(opened))?;
+    writeln!(text, "Cipher mode:\t{}", opened.chain().mode_name())?;
     writeln!(text, "MK bits:       \t{}", bits(opened))
 }
 
-fn keys(text: &mut String, path: &str, opened: &Opened, targets: &[CryptTarget]) -> std::fmt::Result {
+fn keys(text: &mut String, path: &str, opened: &Opened, start: u64) -> std::fmt::Result {
     // cryptsetup says so of VeraCrypt, too.
     writeln!(text, "TCRYPT header information for {}", plain(path))?;
     writeln!(text, "Cipher chain:  \t{}", opened.chain().name())?;
-    writeln!(text, "Cipher mode:   \t{}", mode(opened))?;
-    let offset = targets.first().map_or(0, |target| target.media_offset / 512); // cannot be none: there is a cipher
-    writeln!(text, "Payload offset:\t{offset}")?;
+    writeln!(text, "Cipher mode:   \t{}", opened.chain().mode_name())?;
+    writeln!(text, "Payload offset:\t{}", start / 512)?;
     writeln!(text, "MK bits:       \t{}", bits(opened))?;
     write!(text, "MK dump:\t")?;
-    let key = targets.iter().flat_map(|target| target.key.expose());
-    for (number, byte) in key.enumerate() {
+    let material = &*opened.header().keys;
+    let keys = (0..opened.chain().ciphers.len()).filter_map(|index| opened.chain().key(index, material));
+    let bytes = keys.flat_map(|(key, len)| (0..len).map(move |at| key[at]));
+    for (number, byte) in bytes.enumerate() {
         if number > 0 && number % 16 == 0 {
             write!(text, "\n\t\t")?;
         }

@@ -46,6 +46,19 @@ fn a_header_is_read_field_by_field() {
 }
 
 #[test]
+fn a_header_is_written_as_it_was_read() {
+    let bytes = sound(|bytes| {
+        set(28, 0x3000)(bytes);
+        bytes[63] = 2;
+        bytes[64..68].copy_from_slice(&4096_u32.to_be_bytes());
+    });
+    let header = Header::read(&bytes).expect("acceptable").expect("a header");
+    assert_eq!(*header.to_bytes(), bytes);
+    let truecrypt = read(|bytes| bytes[..4].copy_from_slice(b"TRUE")).expect("acceptable").expect("a header");
+    assert_eq!(truecrypt.to_bytes()[..4], *b"TRUE");
+}
+
+#[test]
 fn a_header_with_one_defect_is_refused_by_its_field() {
     assert!(Header::read(&[0; ENCRYPTED_LEN]).expect("no header").is_none());
     assert!(read(|bytes| bytes[3] = b'a').expect("no header").is_none());

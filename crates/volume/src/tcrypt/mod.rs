@@ -4,8 +4,10 @@
 //! volume tries them in any order, on as many threads as there are; one derivation costs about a second, and all ciphers after it
 //! nothing.
 
+mod create;
 mod error;
 mod opened;
+mod seal;
 
 use atrest_device::{BlockDevice, Media};
 use atrest_format::tcrypt::{CHAINS, Chain, HEADER_LEN, Place, SALT_LEN};
@@ -14,8 +16,10 @@ use atrest_kdf::tcrypt::{Derivation, Family, KeyFiles, Password, derivations};
 
 use crate::{Passphrase, UnlockError};
 
-pub use error::TcryptError;
+pub use create::{NewTcrypt, chain_named, create};
+pub use error::{TcryptError, TcryptWriteError};
 pub use opened::Opened;
+pub use seal::NewPassword;
 
 /// What is said of a volume that says nothing of itself.
 #[derive(Clone, Debug, Default)]
