@@ -17,9 +17,9 @@ impl Guard {
         Self { range, tripped: AtomicBool::new(false) }
     }
 
-    /// Whether a write was refused.
-    pub fn has_tripped(&self) -> bool {
-        self.tripped.load(Ordering::Acquire)
+    /// What differs with another range.
+    pub fn likeness(&self) -> [u8; 16] {
+        (u128::from(self.range.start) | u128::from(self.range.end) << 64).to_le_bytes()
     }
 
     /// Permits a write unless it touches a data unit of the range, or one that did was refused before.
@@ -32,7 +32,7 @@ impl Guard {
         if len > 0 && first < self.range.end && end > self.range.start {
             self.tripped.store(true, Ordering::Release);
         }
-        match self.has_tripped() {
+        match self.tripped.load(Ordering::Acquire) {
             true => Err(DeviceError::new(operation, offset, len, Cause::ReadOnly)),
             false => Ok(()),
         }

@@ -254,7 +254,7 @@ impl Disk {
     }
 
     /// What zeros would be on the media in the first data unit of each segment, of which the first 64 bytes count. With another key,
-    /// cipher or place in the volume it is something else, and it tells nothing of the key.
+    /// cipher or place in the volume it is something else, and it tells nothing of the key. Behind it is what nobody may write.
     ///
     /// # Errors
     /// [`DeviceError`] if a data unit can't be encrypted.
@@ -264,6 +264,7 @@ impl Disk {
             let unit = self.ciphertext(region.start, &vec![0; region.unit()])?;
             all.extend(unit.into_iter().take(LIKENESS));
         }
+        all.extend(self.guard.iter().flat_map(Guard::likeness));
         Ok(all)
     }
 
@@ -457,7 +458,7 @@ impl BlockDevice for Disk {
     }
 
     fn is_read_only(&self) -> bool {
-        self.read_only || self.guard.as_ref().is_some_and(Guard::has_tripped)
+        self.read_only
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {

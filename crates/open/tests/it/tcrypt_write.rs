@@ -186,12 +186,11 @@ fn a_write_into_a_protected_hidden_volume_ends_all_writing() {
         disk.write_at(first - 3, &[8; 3]).expect("in front of it");
         disk.flush().expect("flushes");
         let before = device.image();
-        assert!(!disk.is_read_only());
         let read_only =
             |result: Result<(), DeviceError>| result.expect_err("refused").cause == Cause::ReadOnly;
         assert!(read_only(write(&disk)));
         // From now on nothing is written, anywhere, and everything is read.
-        assert!(disk.is_read_only() && read_only(disk.write_at(0, &[9; 512])));
+        assert!(read_only(disk.write_at(0, &[9; 512])) && read_only(disk.write_zeroes(0, 512)));
         assert_eq!(device.image(), before);
         disk.flush().expect("flushes");
         let mut written = [0; 512];
@@ -206,6 +205,10 @@ fn a_write_into_a_protected_hidden_volume_ends_all_writing() {
     refused(&|disk| disk.discard(end - 512, 512));
     let at = size - 131_072 - inner as usize;
     assert_eq!(device.image()[at..], noise[at..]);
+    // With other bytes protected, or none, it is another disk.
+    let unprotected = outer.volume(size as u64, &unlock).expect("fits");
+    let unprotected = Disk::new(device.clone(), unprotected, DiskOptions::default()).expect("fits");
+    assert_ne!(disk().likeness(), unprotected.likeness());
     // A hidden volume protects nothing, and one that is none is not protected.
     for (one, other) in [(&hidden, &outer), (&outer, &outer), (&hidden, &hidden)] {
         let error = one.volume_protecting(other, size as u64, &unlock).expect_err("refused");
