@@ -9,7 +9,7 @@ use super::open::VolumeType;
 use super::secrets::PassphraseArgs;
 use super::tcrypt::TcryptTargetArgs;
 
-/// Show what a volume's header says. Needs no passphrase and writes nothing.
+/// Show what a volume's header says. Needs no passphrase, but for TrueCrypt and VeraCrypt, and writes nothing.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -21,13 +21,13 @@ Examples:
 pub struct InfoArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+    /// Show the JSON metadata of a LUKS2 header as it is stored, in the form of `cryptsetup luksDump --dump-json-metadata`.
+    #[arg(long)]
+    pub metadata: bool,
     #[command(flatten)]
     pub foreign: TcryptTargetArgs,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
-    /// Show the JSON metadata of a LUKS2 header as it is stored, in the form of `cryptsetup luksDump --dump-json-metadata`.
-    #[arg(long)]
-    pub metadata: bool,
 }
 
 /// Print the UUID of a LUKS volume. Exit code 4 if it is none.
@@ -107,14 +107,14 @@ pub struct HeaderRestoreArgs {
     /// The backup. TrueCrypt and VeraCrypt: with --tcrypt-backup the volume's own copy.
     #[arg(required_unless_present = "tcrypt_backup", conflicts_with = "tcrypt_backup")]
     pub file: Option<PathBuf>,
-    #[command(flatten)]
-    pub foreign: TcryptTargetArgs,
-    #[command(flatten)]
-    pub passphrase: PassphraseArgs,
     /// Restore also where the present header is another volume's (other UUID or kind), or lays the data out
     /// otherwise. What was written with the present header can't be read afterwards. --yes does not cover this.
     #[arg(long)]
     pub replace_other_volume: bool,
+    #[command(flatten)]
+    pub foreign: TcryptTargetArgs,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
 }
 
 /// Set label, subsystem (LUKS2) or UUID. An empty value clears a label.

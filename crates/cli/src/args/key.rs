@@ -87,10 +87,6 @@ Examples:
 pub struct KeyChangeArgs {
     #[command(flatten)]
     pub target: TargetArgs,
-    #[command(flatten)]
-    pub foreign: TcryptTargetArgs,
-    #[command(flatten)]
-    pub changed: ChangedTcryptArgs,
     /// Keyslot whose passphrase is changed [default: the one that the passphrase opens].
     #[arg(long, short = 'S', value_name = "N")]
     pub key_slot: Option<u32>,
@@ -101,6 +97,10 @@ pub struct KeyChangeArgs {
     /// Keep the passphrase, and derive its key in another way or at another cost.
     #[arg(long, conflicts_with_all = ["new_key_file", "new_passphrase_fd", "new_words"])]
     pub keep_passphrase: bool,
+    #[command(flatten)]
+    pub foreign: TcryptTargetArgs,
+    #[command(flatten)]
+    pub changed: ChangedTcryptArgs,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
     #[command(flatten)]
