@@ -46,13 +46,14 @@
 //! # Cargo features
 //!
 //! AES, ChaCha, every mode and every IV rule but ESSIV are this crate's own and always there: they bring no other crate, and a
-//! linker leaves out what a program does not call. What comes from other crates, or is rarely wanted, has a feature each. All are on
+//! linker leaves out what a program does not call. What comes from other crates, or is rarely wanted, has a feature each. All but `kuznyechik` are on
 //! by default. A specification that names one that is off is refused with that feature's name
 //! ([`SpecError::NotBuilt`], [`KeyError::NotBuilt`]).
 //!
 //! | features | what they bring |
 //! |---|---|
-//! | `blowfish`, `camellia`, `cast5`, `cast6`, `des`, `kuznyechik`, `noekeon`, `serpent`, `speck`, `twofish` | block ciphers; `ciphers` is all of them |
+//! | `blowfish`, `camellia`, `cast5`, `cast6`, `des`, `noekeon`, `serpent`, `speck`, `twofish` | block ciphers; `ciphers` is all of them |
+//! | `kuznyechik` | a block cipher that only VeraCrypt volumes have, with 130 KiB of tables: off by default, and none of `ciphers` |
 //! | `blake2`, `ripemd`, `sha1`, `sha2`, `sha3`, `whirlpool` | hashes for ESSIV; `hashes` is all of them. `sha2` brings `AesCbcEssiv` too, and both SHA the HMACs of [`TaggedMapper`] |
 //! | `ascon`, `ccm`, `chacha20poly1305`, `gcm` | the ciphers of [`aead`](mod@aead); the feature `aead` is all of them |
 //! | `std` | asks the operating system what an aarch64 CPU can do |

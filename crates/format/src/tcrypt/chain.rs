@@ -2,8 +2,8 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
+use core::iter;
 use core::ops::Range;
 
 use atrest_secret::SecretArray;
@@ -133,11 +133,12 @@ impl Chain {
 
     /// The chains of CBC, of which the first encrypts the plaintext: for each the indexes of its ciphers. None in other modes.
     pub fn in_cbc(&self) -> Vec<Range<usize>> {
+        let all = self.ciphers.len();
         match (self.mode, self.in_one_chain()) {
             (Mode::Xts | Mode::Lrw, _) => Vec::new(),
-            (Mode::Cbc, true) => vec![0..self.ciphers.len()],
+            (Mode::Cbc, true) => iter::once(0..all).collect(),
             // cannot be cut off: there are three at most.
-            (Mode::Cbc, false) => (0..self.ciphers.len()).map(|at| at..at.saturating_add(1)).collect(),
+            (Mode::Cbc, false) => (0..all).map(|at| at..at.saturating_add(1)).collect(),
         }
     }
 
@@ -150,8 +151,8 @@ impl Chain {
     pub fn bare_key<'a>(&self, index: usize, material: &'a [u8]) -> Option<&'a [u8]> {
         let (_, len) = sizes(self.ciphers.get(index)?);
         let seed = if self.mode == Mode::Xts { 0 } else { SEED };
-        let before = self.ciphers.iter().take(index).map(|cipher| sizes(cipher).1);
-        let start = before.fold(Some(seed), |sum: Option<usize>, len| sum?.checked_add(len))?;
+        let mut before = self.ciphers.iter().take(index).map(|cipher| sizes(cipher).1);
+        let start = before.try_fold(seed, usize::checked_add)?;
         material.get(start..start.checked_add(len)?)
     }
 

@@ -13,8 +13,10 @@ use crate::UnlockError;
 
 /// Bytes of the smallest volume that VeraCrypt makes.
 pub(super) const LEAST: u64 = 299_008;
+/// Bytes of both groups of headers.
+const GROUPS: u64 = 2 * GROUP_LEN as u64;
 /// Bytes of data that VeraCrypt leaves at least for a file system.
-const LEAST_DATA: u64 = LEAST - 2 * GROUP_LEN as u64;
+const LEAST_DATA: u64 = LEAST - GROUPS;
 /// Where a hidden volume's header is in its group.
 const HIDDEN: usize = GROUP_LEN / 2;
 /// Bytes of noise that are written at once.
@@ -105,9 +107,8 @@ fn outer_header(
     if !known || !size.is_multiple_of(u64::from(sector)) {
         return Err(TcryptWriteError::Sectors { size, sector });
     }
-    let groups = 2 * GROUP_LEN as u64;
     // cannot be less: it was looked at.
-    let data = size.saturating_sub(groups);
+    let data = size.saturating_sub(GROUPS);
     Ok(header(sector, (GROUP_LEN as u64, data), 0, keys(chain, random)?))
 }
 
