@@ -28,6 +28,9 @@ type Half = [u8; 8];
 enum Short {
     #[cfg(feature = "blowfish")]
     Blowfish(blowfish::Blowfish),
+    /// With the bytes of each half of a block in the other order, as TrueCrypt has it.
+    #[cfg(feature = "blowfish")]
+    BlowfishLe(blowfish::BlowfishLE),
     #[cfg(feature = "cast5")]
     Cast5(cast5::Cast5),
     #[cfg(feature = "des")]
@@ -40,6 +43,8 @@ macro_rules! for_short {
         match $short {
             #[cfg(feature = "blowfish")]
             Short::Blowfish($cipher) => $call,
+            #[cfg(feature = "blowfish")]
+            Short::BlowfishLe($cipher) => $call,
             #[cfg(feature = "cast5")]
             Short::Cast5($cipher) => $call,
             #[cfg(feature = "des")]
@@ -69,6 +74,12 @@ impl Chained64 {
     /// Expands `key`; nothing if the cipher takes none of that length, or has longer blocks.
     pub(crate) fn new(cipher: Cipher, key: &[u8]) -> Option<Self> {
         Short::new(cipher, key).map(Self)
+    }
+
+    /// Expands `key` for Blowfish that reads its words in little-endian order; nothing if it takes none of that length.
+    #[cfg(feature = "blowfish")]
+    pub(crate) fn blowfish_le(key: &[u8]) -> Option<Self> {
+        blowfish::BlowfishLE::new_from_slice(key).ok().map(Short::BlowfishLe).map(Self)
     }
 
     /// Encrypts or decrypts units of `unit_blocks` blocks of 16 bytes, each under the first half of its IV.

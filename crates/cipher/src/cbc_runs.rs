@@ -10,6 +10,8 @@ use crate::block64::Chained64;
 use crate::key_error::KeyError;
 #[cfg(feature = "cast6")]
 use crate::library::Cast6;
+#[cfg(feature = "serpent")]
+use crate::library::Serpent;
 use crate::mode::AnyMode;
 use crate::mode::cbc::CbcBackend;
 use crate::run::{Run, without_traces};
@@ -24,12 +26,16 @@ use crate::twofish::Twofish;
 pub enum CbcCipher {
     /// FIPS 197, with keys of 16, 24 and 32 bytes.
     Aes,
+    /// Serpent, with keys of 16 to 32 bytes.
+    Serpent,
     /// Twofish, with keys of 16, 24 and 32 bytes.
     Twofish,
     /// RFC 2612, with keys of 16, 20, 24, 28 and 32 bytes.
     Cast6,
     /// Blowfish, with blocks of eight bytes and keys of 4 to 56.
     Blowfish,
+    /// Blowfish whose words are little-endian, as TrueCrypt had it: each half of a block has its bytes in the other order.
+    BlowfishLe,
     /// RFC 2144, with blocks of eight bytes and keys of 5 to 16.
     Cast5,
     /// Triple DES, with blocks of eight bytes and keys of 24.
@@ -40,8 +46,8 @@ impl CbcCipher {
     /// Bytes in a cipher block.
     pub fn block_len(self) -> usize {
         match self {
-            Self::Aes | Self::Twofish | Self::Cast6 => 16,
-            Self::Blowfish | Self::Cast5 | Self::Des3Ede => 8,
+            Self::Aes | Self::Serpent | Self::Twofish | Self::Cast6 => 16,
+            Self::Blowfish | Self::BlowfishLe | Self::Cast5 | Self::Des3Ede => 8,
         }
     }
 
@@ -49,9 +55,10 @@ impl CbcCipher {
     fn feature(self) -> &'static str {
         match self {
             Self::Aes => "",
+            Self::Serpent => "serpent",
             Self::Twofish => "twofish",
             Self::Cast6 => "cast6",
-            Self::Blowfish => "blowfish",
+            Self::Blowfish | Self::BlowfishLe => "blowfish",
             Self::Cast5 => "cast5",
             Self::Des3Ede => "des",
         }
@@ -115,6 +122,8 @@ pub struct CbcRuns {
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large ones on")]
 enum Chained {
     Aes(AnyAes<Plain>),
+    #[cfg(feature = "serpent")]
+    Serpent(Serpent),
     #[cfg(feature = "twofish")]
     Twofish(Twofish),
     #[cfg(feature = "cast6")]
@@ -135,6 +144,8 @@ macro_rules! for_chained {
     ($chained:expr, $cipher:ident => $call:expr, $short:ident => $on_short:expr) => {
         match $chained {
             Chained::Aes(aes) => for_any_aes!(aes, $cipher => $call),
+            #[cfg(feature = "serpent")]
+            Chained::Serpent($cipher) => $call,
             #[cfg(feature = "twofish")]
             Chained::Twofish($cipher) => $call,
             #[cfg(feature = "cast6")]
@@ -171,12 +182,16 @@ impl CbcRuns {
                 let aes = make_with_aes!(backend, expand => expand(key).ok_or(wrong_length)?);
                 Chained::Aes(aes)
             }
+            #[cfg(feature = "serpent")]
+            CbcCipher::Serpent => Chained::Serpent(Serpent::new(key).ok_or(wrong_length)?),
             #[cfg(feature = "twofish")]
             CbcCipher::Twofish => Chained::Twofish(Twofish::new(key).ok_or(wrong_length)?),
             #[cfg(feature = "cast6")]
             CbcCipher::Cast6 => Chained::Cast6(Cast6::new(key).ok_or(wrong_length)?),
             #[cfg(feature = "blowfish")]
             CbcCipher::Blowfish => short(Cipher::Blowfish)?,
+            #[cfg(feature = "blowfish")]
+            CbcCipher::BlowfishLe => Chained64::blowfish_le(key).map(Chained::Short).ok_or(wrong_length)?,
             #[cfg(feature = "cast5")]
             CbcCipher::Cast5 => short(Cipher::Cast5)?,
             #[cfg(feature = "des")]

@@ -20,6 +20,8 @@ pub enum KeyError {
         /// The cargo feature of this crate that brings it.
         feature: &'static str,
     },
+    /// Not one to three ciphers, or ciphers whose blocks differ in length: they make no chain.
+    Chain,
     /// The AES engine is not there, failed, or computes something else than AES.
     Engine,
     /// A data unit must be a multiple of 16 bytes, and at least 16.
@@ -42,6 +44,7 @@ impl fmt::Display for KeyError {
             Self::NotBuilt { feature } => {
                 write!(f, "this program was built without the cipher feature \"{feature}\"")
             }
+            Self::Chain => f.write_str("one chain takes one to three ciphers, with blocks of one length"),
             Self::Engine => f.write_str("the AES engine is not there, or computes something else than AES"),
             Self::NullCipher => f.write_str("the null cipher does not encrypt"),
             Self::DataUnit { len } => write!(f, "a data unit of {len} bytes is not a multiple of 16 bytes"),

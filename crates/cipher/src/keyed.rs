@@ -13,6 +13,8 @@ use crate::data_rule::tcw::Tcw;
 use crate::key_error::KeyError;
 #[cfg(feature = "camellia")]
 use crate::library::Camellia;
+#[cfg(feature = "kuznyechik")]
+use crate::library::Kuznyechik;
 #[cfg(feature = "serpent")]
 use crate::library::Serpent;
 use crate::mode::adiantum::{HashKeys, WideBlock};
@@ -230,6 +232,8 @@ pub(crate) enum AnyKeyed {
     Twofish(Keyed<Twofish>),
     #[cfg(feature = "camellia")]
     Camellia(Keyed<Camellia>),
+    #[cfg(feature = "kuznyechik")]
+    Kuznyechik(Keyed<Kuznyechik>),
     #[cfg(feature = "speck")]
     Speck(Keyed<Speck>),
     #[cfg(feature = "noekeon")]
@@ -258,6 +262,8 @@ macro_rules! for_any {
             AnyKeyed::Twofish($keyed) => $call,
             #[cfg(feature = "camellia")]
             AnyKeyed::Camellia($keyed) => $call,
+            #[cfg(feature = "kuznyechik")]
+            AnyKeyed::Kuznyechik($keyed) => $call,
             #[cfg(feature = "speck")]
             AnyKeyed::Speck($keyed) => $call,
             #[cfg(feature = "noekeon")]
@@ -291,6 +297,10 @@ impl AnyKeyed {
             Cipher::Twofish => Self::Twofish(Keyed::new(spec, (key, essiv_key), options, Twofish::new)?),
             #[cfg(feature = "camellia")]
             Cipher::Camellia => Self::Camellia(Keyed::new(spec, (key, essiv_key), options, Camellia::new)?),
+            #[cfg(feature = "kuznyechik")]
+            Cipher::Kuznyechik => {
+                Self::Kuznyechik(Keyed::new(spec, (key, essiv_key), options, Kuznyechik::new)?)
+            }
             #[cfg(feature = "speck")]
             Cipher::Speck128 => Self::Speck(Keyed::new(spec, (key, essiv_key), options, Speck::new)?),
             #[cfg(feature = "noekeon")]

@@ -4,7 +4,8 @@
 //! in place or from one buffer to another. It is built from a [`CipherSpec`] (dm-crypt's own strings) and a key, and
 //! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on, [`Adiantum`],
 //! [`HPolyC`] and [`Hctr2`] are the wide-block ciphers for one data unit with a tweak of any length,
-//! [`CbcCts`] is CBC with ciphertext stealing, [`CbcRuns`] CBC over runs of data units with IVs from the caller.
+//! [`CbcCts`] is CBC with ciphertext stealing, [`CbcRuns`] CBC over runs of data units with IVs from the caller,
+//! [`WhitenedCbc`] several ciphers in one chain of CBC whose ciphertext is whitened.
 //!
 //! For microcontrollers there are types that are one cipher and nothing else ([`AesXts`], [`AdiantumPlain64`] …), expanded in
 //! memory of the caller's ([`KeyPlace`]), and XTS by a peripheral ([`EngineXts`]). [`DataUnitCipher`] is what they have in
@@ -45,13 +46,14 @@
 //! # Cargo features
 //!
 //! AES, ChaCha, every mode and every IV rule but ESSIV are this crate's own and always there: they bring no other crate, and a
-//! linker leaves out what a program does not call. What comes from other crates, or is rarely wanted, has a feature each. All are on
+//! linker leaves out what a program does not call. What comes from other crates, or is rarely wanted, has a feature each. All but `kuznyechik` are on
 //! by default. A specification that names one that is off is refused with that feature's name
 //! ([`SpecError::NotBuilt`], [`KeyError::NotBuilt`]).
 //!
 //! | features | what they bring |
 //! |---|---|
 //! | `blowfish`, `camellia`, `cast5`, `cast6`, `des`, `noekeon`, `serpent`, `speck`, `twofish` | block ciphers; `ciphers` is all of them |
+//! | `kuznyechik` | a block cipher that only VeraCrypt volumes have, with 130 KiB of tables: off by default, and none of `ciphers` |
 //! | `blake2`, `ripemd`, `sha1`, `sha2`, `sha3`, `whirlpool` | hashes for ESSIV; `hashes` is all of them. `sha2` brings `AesCbcEssiv` too, and both SHA the HMACs of [`TaggedMapper`] |
 //! | `ascon`, `ccm`, `chacha20poly1305`, `gcm` | the ciphers of [`aead`](mod@aead); the feature `aead` is all of them |
 //! | `std` | asks the operating system what an aarch64 CPU can do |
@@ -82,7 +84,7 @@ mod tweak;
 
 // Block ciphers in portable code, and rules that make IVs with a key or of the data.
 mod data_rule;
-#[cfg(any(feature = "camellia", feature = "cast6", feature = "serpent"))]
+#[cfg(any(feature = "camellia", feature = "cast6", feature = "kuznyechik", feature = "serpent"))]
 mod library;
 #[cfg(feature = "noekeon")]
 mod noekeon;
@@ -118,6 +120,7 @@ mod mapper;
 mod one_unit;
 mod tagged;
 mod tagged_mapper;
+mod whitened_cbc;
 
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -144,3 +147,4 @@ pub use run::{DataUnitIndex, RunError};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};
 pub use tagged::Tagged;
 pub use tagged_mapper::{TaggedMapper, TaggedSpec, TaggedSpecError};
+pub use whitened_cbc::WhitenedCbc;

@@ -1,5 +1,5 @@
-//! Block ciphers that library crates bring. Serpent is bit-sliced; CAST6 and Camellia read tables at
-//! secret indices and are not constant-time.
+//! Block ciphers that library crates bring. Serpent is bit-sliced; CAST6, Camellia and Kuznyechik read tables
+//! at secret indices and are not constant-time.
 
 use crate::block::{Block, BlockCipher};
 
@@ -55,4 +55,9 @@ library_cipher!(
 library_cipher!(
     /// Camellia (RFC 3713), keys of 16, 24 and 32 bytes.
     Camellia of camellia, false, Key128 => Camellia128, Key192 => Camellia192, Key256 => Camellia256
+);
+#[cfg(feature = "kuznyechik")]
+library_cipher!(
+    /// Kuznyechik (RFC 7801), keys of 32 bytes.
+    Kuznyechik of kuznyechik, false, Key256 => Kuznyechik
 );

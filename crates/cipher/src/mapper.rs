@@ -136,7 +136,7 @@ impl Mapper {
         self.keyed.backend_name()
     }
 
-    /// Whether time and memory accesses are independent of key and data. False for Twofish, Camellia,
+    /// Whether time and memory accesses are independent of key and data. False for Twofish, Camellia, Kuznyechik,
     /// Blowfish, CAST5 and triple DES, whose implementations read tables at secret indices.
     pub fn is_constant_time(&self) -> bool {
         self.mode_is_constant_time && self.keyed.is_constant_time()

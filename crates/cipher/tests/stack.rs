@@ -30,7 +30,7 @@ const PAINT: u8 = 0xa7;
 /// Bytes of a key or round key that are looked for at a time.
 const PIECE: usize = 16;
 
-const SPECS: [&str; 30] = [
+const SPECS: [&str; 31] = [
     "aes-xts-plain64",
     "aes-cbc-essiv:sha256",
     "aes-cbc-plain64",
@@ -50,6 +50,7 @@ const SPECS: [&str; 30] = [
     "twofish-xts-plain64",
     "twofish-cbc-plain64",
     "camellia-xts-plain64",
+    "kuznyechik-xts-plain64",
     "noekeon-xts-plain64",
     "speck128-xts-plain64",
     "blowfish-cbc-plain64",

@@ -30,7 +30,7 @@ use atrest_open::DeviceOpenError;
 use atrest_volume::loopaes::LoopAesError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
-use atrest_volume::tcrypt::TcryptError;
+use atrest_volume::tcrypt::{TcryptError, TcryptWriteError};
 use atrest_volume::{ChangeError, ConvertError, FormatError, Obstacle, OpenError, OptionError, UnlockError};
 
 use crate::failure::{Code, Failure};
@@ -567,6 +567,24 @@ impl From<TcryptError> for Failure {
             TcryptError::Layout(LayoutError::Outside { .. }) => Self::new(Code::Device, error)
                 .hint("is the image cut off, or does the header belong to another one?"),
             _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<TcryptWriteError> for Failure {
+    fn from(error: TcryptWriteError) -> Self {
+        match error {
+            TcryptWriteError::Device(device) => device.into(),
+            TcryptWriteError::Tcrypt(tcrypt) => tcrypt.into(),
+            TcryptWriteError::Unlock(unlock) => (*unlock).into(),
+            TcryptWriteError::Kdf(kdf @ KdfError::TooMuchWork { .. }) => too_much_work(kdf),
+            TcryptWriteError::Hash { .. } => {
+                Self::parameters(error).hint("--hash sha512, sha256, blake2s-256, whirlpool or stribog512")
+            }
+            TcryptWriteError::NoCopy => Self::new(Code::Device, error)
+                .hint("copy what it holds to a new volume: `atrest format --type veracrypt`"),
+            TcryptWriteError::Random => Self::new(Code::Device, error),
+            _ => Self::parameters(error),
         }
     }
 }

@@ -113,6 +113,20 @@ pub fn derivations(
     }))
 }
 
+/// The derivation of a new header that boots no system; `None` if the program has none with that hash, or has given it up, as VeraCrypt has RIPEMD-160.
+///
+/// # Errors
+/// [`TcryptKdfError::Pim`] if the PIM is larger than VeraCrypt takes.
+pub fn new_derivation(
+    family: Family,
+    hash: Hash,
+    pim: Option<u32>,
+) -> Result<Option<Derivation>, TcryptKdfError> {
+    let given_up = family == Family::VeraCrypt && hash == Hash::Ripemd160;
+    let is_meant = |one: &Derivation| one.family == family && one.hash == hash && !given_up;
+    Ok(derivations(false, pim)?.find(is_meant))
+}
+
 /// Iterations that a PIM stands for; `None` if they are more than can be counted.
 fn by_pim(pim: u32, boot: bool) -> Option<u32> {
     match boot {
@@ -286,6 +300,20 @@ mod tests {
         // Its iterations fit, but for those of a system.
         assert_eq!(all(false, Some(MAX_PIM)).len(), 6);
         assert_eq!(all(true, Some(MAX_PIM)).len(), 6);
+    }
+
+    #[test]
+    fn a_new_header_has_a_derivation_that_its_program_still_makes() {
+        let iterations = |family, hash, pim| {
+            new_derivation(family, hash, pim).expect("in range").map(|one| (one.iterations, one.boot))
+        };
+        assert_eq!(iterations(Family::VeraCrypt, Hash::Sha512, None), Some((500_000, false)));
+        assert_eq!(iterations(Family::VeraCrypt, Hash::Sha256, Some(1)), Some((16_000, false)));
+        assert_eq!(iterations(Family::VeraCrypt, Hash::Ripemd160, None), None);
+        assert_eq!(iterations(Family::TrueCrypt, Hash::Ripemd160, None), Some((2000, false)));
+        assert_eq!(iterations(Family::TrueCrypt, Hash::Sha256, None), None);
+        // TrueCrypt has no PIM.
+        assert_eq!(iterations(Family::TrueCrypt, Hash::Sha512, Some(1)), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::oracle::Program;
 
@@ -15,13 +15,15 @@ pub struct Tcrypt {
     pub hash: &'static str,
     /// Its iterations.
     pub iterations: u32,
+    /// `xts` or `cbc`.
+    pub mode: &'static str,
     /// Ciphers in the order in which they encrypt, joined by dashes.
     pub chain: &'static str,
     /// The password.
     pub password: Vec<u8>,
     /// Files that are mixed into it.
     pub key_files: Vec<PathBuf>,
-    /// `normal`, `hidden`, `backup`, or `old`: a header of version 3.
+    /// `normal`, `hidden`, `backup`, or `old`: a header of version 3, or 2 in CBC.
     pub place: &'static str,
     /// Other bytes in the decrypted header, by their offset there. The checksums are right all the same.
     pub change: Vec<(usize, Vec<u8>)>,
@@ -34,6 +36,7 @@ impl Default for Tcrypt {
             magic: "TRUE",
             hash: "sha512",
             iterations: 1000,
+            mode: "xts",
             chain: "aes",
             password: b"correct horse".to_vec(),
             key_files: Vec::new(),
@@ -43,14 +46,41 @@ impl Default for Tcrypt {
     }
 }
 
+/// A header that libgcrypt has decrypted, and the volume that it describes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ReadTcrypt {
+    /// Version and least program; bytes of the hidden volume, of data, where data begins, and bytes that are encrypted; flags and sector size.
+    pub fields: Vec<u64>,
+    /// The plaintext.
+    pub plain: Vec<u8>,
+}
+
 impl Tcrypt {
+    /// Reads the volume at `path`; `place` can be `hidden-backup`, too. Fails unless the header decrypts and both checksums are right.
+    pub fn read(&self, path: &Path) -> ReadTcrypt {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let wanted = json!({
+            "read": true, "path": path, "magic": self.magic, "hash": self.hash, "iterations": self.iterations, "chain": self.chain,
+            "password": hex(&self.password), "key_files": self.key_files, "place": self.place,
+        });
+        let ran =
+            Program::named("python3").arg("-c").arg(include_str!("tcrypt.py")).arg(wanted.to_string()).ok();
+        let read: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+        let fields =
+            read["fields"].as_array().expect("a list").iter().map(|field| field.as_u64().expect("a number"));
+        let digits = read["plain"].as_str().expect("a text").as_bytes();
+        let digit = |digit: u8| char::from(digit).to_digit(16).expect("a digit") as u8;
+        let plain = digits.as_chunks().0.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect();
+        ReadTcrypt { fields: fields.collect(), plain }
+    }
+
     /// Makes it at `path`, of so many bytes, with the plaintext that `plain` holds. What is there already is kept but for header and data.
     pub fn make(&self, path: &Path, size: usize, plain: &Path) {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let change: Vec<_> = self.change.iter().map(|(at, bytes)| (at, hex(bytes))).collect();
         let wanted = json!({
             "path": path, "plain": plain, "size": size, "magic": self.magic, "hash": self.hash, "iterations": self.iterations,
-            "chain": self.chain, "password": hex(&self.password), "key_files": self.key_files, "place": self.place,
+            "mode": self.mode, "chain": self.chain, "password": hex(&self.password), "key_files": self.key_files, "place": self.place,
             "change": change,
         });
         Program::named("python3").arg("-c").arg(include_str!("tcrypt.py")).arg(wanted.to_string()).ok();

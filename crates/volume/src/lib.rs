@@ -79,7 +79,7 @@ pub use options::{
     RestoreOptions, TagOptions, UnlockOptions, VolumeFormat,
 };
 pub use overwritten::{Overwritten, overwritten};
-pub use protection::{Cascade, CascadeError, Protection, ProtectionError};
+pub use protection::{Cascade, CascadeError, Layer, Protection, ProtectionError};
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};
 pub use uuid::is_uuid;
 pub use volume::{Segment, Volume};

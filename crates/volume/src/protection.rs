@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use atrest_cipher::{DataUnitIndex, Mapper, RunError, Tagged};
+use core::ops::Range;
+
+use atrest_cipher::{DataUnitCipher, DataUnitIndex, Mapper, RunError, Tagged, WhitenedCbc};
 use atrest_device::SECTOR_SIZE;
 use atrest_secret::Locked;
 
@@ -25,12 +27,23 @@ pub enum Protection {
     },
 }
 
+/// Bytes of a run that go through all ciphers of a cascade before the next ones do: they stay in a processor's nearest cache meanwhile.
+const AT_ONCE: usize = 16 << 10;
+
 /// Ciphers one over the other, each with a key of its own, all over the same data units.
 pub struct Cascade {
     /// Encrypts the plaintext.
-    innermost: Locked<Mapper>,
+    innermost: Layer,
     /// Each encrypts what the one before it made.
-    outer: Vec<Locked<Mapper>>,
+    outer: Vec<Layer>,
+}
+
+/// A cipher of a cascade.
+pub enum Layer {
+    /// In any mode that dm-crypt has.
+    Mapper(Locked<Mapper>),
+    /// In CBC, with other ciphers in the same chain or alone.
+    Whitened(Locked<WhitenedCbc>),
 }
 
 /// Why mappers make no cascade.
@@ -59,18 +72,164 @@ pub enum ProtectionError {
 }
 
 impl Cascade {
-    /// The first mapper encrypts the plaintext, each other one what the one before it made.
+    /// The first layer encrypts the plaintext, each other one what the one before it made.
     ///
     /// # Errors
-    /// [`CascadeError`] unless there is a mapper, and all have data units of one size.
-    pub fn new(mappers: Vec<Locked<Mapper>>) -> Result<Self, CascadeError> {
-        let mut mappers = mappers.into_iter();
-        let innermost = mappers.next().ok_or(CascadeError::Empty)?;
-        let (first, outer) = (innermost.data_unit(), mappers.collect::<Vec<_>>());
-        match outer.iter().map(|mapper| mapper.data_unit()).find(|unit| *unit != first) {
+    /// [`CascadeError`] unless there is a layer, and all have data units of one size.
+    pub fn new<L: Into<Layer>>(layers: Vec<L>) -> Result<Self, CascadeError> {
+        let mut layers = layers.into_iter().map(Into::into);
+        let innermost: Layer = layers.next().ok_or(CascadeError::Empty)?;
+        let (first, outer) = (innermost.data_unit(), layers.collect::<Vec<_>>());
+        match outer.iter().map(Layer::data_unit).find(|unit| *unit != first) {
             Some(other) => Err(CascadeError::DataUnits { first, other }),
             None => Ok(Self { innermost, outer }),
         }
+    }
+
+    /// Calls `layers` for each part of a run of `len` bytes: with its first data unit, and where it is. All ciphers see one part before the
+    /// next one is touched.
+    fn in_parts(
+        &self,
+        first: DataUnitIndex,
+        len: usize,
+        mut layers: impl FnMut(DataUnitIndex, Range<usize>) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let data_unit = self.innermost.data_unit();
+        if !len.is_multiple_of(data_unit) {
+            return Err(RunError::PartialDataUnit { len, data_unit });
+        }
+        // cannot be none: a data unit has bytes. A large one is a part of its own.
+        let units = AT_ONCE.checked_div(data_unit).unwrap_or(1).max(1);
+        let mut unit = first;
+        let mut start = 0;
+        while start < len {
+            // cannot overflow: it is no more than the run has.
+            let end = start.saturating_add(units.saturating_mul(data_unit)).min(len);
+            layers(unit, start..end)?;
+            // intended: numbers wrap, as they do in the ciphers.
+            unit = DataUnitIndex(unit.0.wrapping_add(units as u64));
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.in_parts(first, run.len(), |unit, range| {
+            let part = within(run, range)?;
+            self.innermost.encrypt(unit, part)?;
+            self.outer.iter().try_for_each(|layer| layer.encrypt(unit, part))
+        })
+    }
+
+    fn encrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
+        equally_long(src, dst)?;
+        self.in_parts(first, src.len(), |unit, range| {
+            let (from, part) = between(src, dst, range)?;
+            self.innermost.encrypt_to(unit, from, part)?;
+            self.outer.iter().try_for_each(|layer| layer.encrypt(unit, part))
+        })
+    }
+
+    fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.in_parts(first, run.len(), |unit, range| {
+            let part = within(run, range)?;
+            self.outer.iter().rev().try_for_each(|layer| layer.decrypt(unit, part))?;
+            self.innermost.decrypt(unit, part)
+        })
+    }
+
+    fn decrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
+        equally_long(src, dst)?;
+        self.in_parts(first, src.len(), |unit, range| {
+            let (from, part) = between(src, dst, range)?;
+            let Some((outermost, between)) = self.outer.split_last() else {
+                return self.innermost.decrypt_to(unit, from, part);
+            };
+            outermost.decrypt_to(unit, from, part)?;
+            between.iter().rev().try_for_each(|layer| layer.decrypt(unit, part))?;
+            self.innermost.decrypt(unit, part)
+        })
+    }
+}
+
+/// A part of a run.
+fn within(run: &mut [u8], range: Range<usize>) -> Result<&mut [u8], RunError> {
+    let len = run.len();
+    // cannot be none: parts lie in the run.
+    run.get_mut(range).ok_or(RunError::LengthMismatch { src: len, dst: len })
+}
+
+fn between<'a>(
+    src: &'a [u8],
+    dst: &'a mut [u8],
+    range: Range<usize>,
+) -> Result<(&'a [u8], &'a mut [u8]), RunError> {
+    let lens = RunError::LengthMismatch { src: src.len(), dst: dst.len() };
+    // cannot be none: parts lie in both.
+    Ok((src.get(range.clone()).ok_or(lens)?, dst.get_mut(range).ok_or(lens)?))
+}
+
+fn equally_long(src: &[u8], dst: &[u8]) -> Result<(), RunError> {
+    if src.len() == dst.len() {
+        return Ok(());
+    }
+    Err(RunError::LengthMismatch { src: src.len(), dst: dst.len() })
+}
+
+impl Layer {
+    fn data_unit(&self) -> usize {
+        match self {
+            Self::Mapper(mapper) => mapper.data_unit(),
+            Self::Whitened(cbc) => cbc.data_unit(),
+        }
+    }
+
+    fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        match self {
+            Self::Mapper(mapper) => mapper.encrypt(first, run),
+            Self::Whitened(cbc) => cbc.encrypt(first, run),
+        }
+    }
+
+    fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        match self {
+            Self::Mapper(mapper) => mapper.decrypt(first, run),
+            Self::Whitened(cbc) => cbc.decrypt(first, run),
+        }
+    }
+
+    /// Source and destination are equally long.
+    fn encrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
+        match self {
+            Self::Mapper(mapper) => mapper.encrypt_to(first, src, dst),
+            Self::Whitened(cbc) => {
+                dst.copy_from_slice(src);
+                cbc.encrypt(first, dst)
+            }
+        }
+    }
+
+    /// Source and destination are equally long.
+    fn decrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
+        match self {
+            Self::Mapper(mapper) => mapper.decrypt_to(first, src, dst),
+            Self::Whitened(cbc) => {
+                dst.copy_from_slice(src);
+                cbc.decrypt(first, dst)
+            }
+        }
+    }
+}
+
+impl From<Locked<Mapper>> for Layer {
+    fn from(mapper: Locked<Mapper>) -> Self {
+        Self::Mapper(mapper)
+    }
+}
+
+impl From<Locked<WhitenedCbc>> for Layer {
+    fn from(cbc: Locked<WhitenedCbc>) -> Self {
+        Self::Whitened(cbc)
     }
 }
 
@@ -102,12 +261,7 @@ impl Protection {
     pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), ProtectionError> {
         match self {
             Self::Mapper(mapper) => mapper.encrypt(first, run)?,
-            Self::Cascade(Cascade { innermost, outer }) => {
-                innermost.encrypt(first, run)?;
-                for mapper in outer {
-                    mapper.encrypt(first, run)?;
-                }
-            }
+            Self::Cascade(cascade) => cascade.encrypt(first, run)?,
             Self::Identity => {}
             Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
@@ -126,12 +280,7 @@ impl Protection {
     ) -> Result<(), ProtectionError> {
         match self {
             Self::Mapper(mapper) => mapper.encrypt_to(first, src, dst)?,
-            Self::Cascade(Cascade { innermost, outer }) => {
-                innermost.encrypt_to(first, src, dst)?;
-                for mapper in outer {
-                    mapper.encrypt(first, dst)?;
-                }
-            }
+            Self::Cascade(cascade) => cascade.encrypt_to(first, src, dst)?,
             Self::Identity => {
                 if src.len() != dst.len() {
                     return Err(RunError::LengthMismatch { src: src.len(), dst: dst.len() }.into());
@@ -150,12 +299,7 @@ impl Protection {
     pub fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), ProtectionError> {
         match self {
             Self::Mapper(mapper) => mapper.decrypt(first, run)?,
-            Self::Cascade(Cascade { innermost, outer }) => {
-                for mapper in outer.iter().rev() {
-                    mapper.decrypt(first, run)?;
-                }
-                innermost.decrypt(first, run)?;
-            }
+            Self::Cascade(cascade) => cascade.decrypt(first, run)?,
             Self::Identity => {}
             Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
@@ -174,16 +318,7 @@ impl Protection {
     ) -> Result<(), ProtectionError> {
         match self {
             Self::Mapper(mapper) => mapper.decrypt_to(first, src, dst)?,
-            Self::Cascade(Cascade { innermost, outer }) => match outer.split_last() {
-                None => innermost.decrypt_to(first, src, dst)?,
-                Some((outermost, between)) => {
-                    outermost.decrypt_to(first, src, dst)?;
-                    for mapper in between.iter().rev() {
-                        mapper.decrypt(first, dst)?;
-                    }
-                    innermost.decrypt(first, dst)?;
-                }
-            },
+            Self::Cascade(cascade) => cascade.decrypt_to(first, src, dst)?,
             Self::Identity => {
                 if src.len() != dst.len() {
                     return Err(RunError::LengthMismatch { src: src.len(), dst: dst.len() }.into());
@@ -217,6 +352,12 @@ impl fmt::Debug for Protection {
             Self::Tagged(_) => "Tagged(..)",
             Self::Elsewhere { .. } => "Elsewhere",
         })
+    }
+}
+
+impl fmt::Debug for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Layer(..)")
     }
 }
 
@@ -297,7 +438,7 @@ mod tests {
 
     #[test]
     fn ciphers_over_other_data_units_make_no_cascade() {
-        assert_eq!(Cascade::new(Vec::new()).expect_err("none"), CascadeError::Empty);
+        assert_eq!(Cascade::new(Vec::<Layer>::new()).expect_err("none"), CascadeError::Empty);
         let mixed = vec![mapper(CIPHERS[0], 1, 512), mapper(CIPHERS[1], 2, 4096)];
         let error = Cascade::new(mixed).expect_err("two sizes");
         assert_eq!(error, CascadeError::DataUnits { first: 512, other: 4096 });

@@ -1,6 +1,7 @@
 //! An unlocked volume: where each run of plaintext lies on the media, and what protects it there.
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::{CryptFlags, CryptTarget, Protection, VolumeFormat};
 
@@ -26,6 +27,7 @@ pub struct Volume {
     keyslot: Option<u32>,
     flags: CryptFlags,
     read_only: bool,
+    protected: Option<Range<u64>>,
 }
 
 impl Volume {
@@ -43,6 +45,7 @@ impl Volume {
             keyslot: None,
             flags: CryptFlags::default(),
             read_only: false,
+            protected: None,
         }
     }
 
@@ -74,6 +77,17 @@ impl Volume {
     pub fn with_read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
+    }
+
+    /// Sets bytes of plaintext that nobody may write: a hidden volume lies there. The first write that would ends all writing.
+    pub fn with_protected(mut self, range: Range<u64>) -> Self {
+        self.protected = Some(range);
+        self
+    }
+
+    /// Bytes of plaintext that nobody may write.
+    pub fn protected(&self) -> Option<&Range<u64>> {
+        self.protected.as_ref()
     }
 
     /// The format of its header.

@@ -33,6 +33,7 @@ macro_rules! backends {
 backends!(
     Camellia in library, if "camellia";
     Cast6 in library, if "cast6";
+    Kuznyechik in library, if "kuznyechik";
     Noekeon in noekeon, if "noekeon";
     Serpent in library, if "serpent";
     Speck in speck, if "speck";

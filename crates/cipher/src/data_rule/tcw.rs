@@ -22,7 +22,7 @@ impl Tcw {
     /// Adds each sector's IV to its first block of plaintext, or takes it away.
     pub(crate) fn add_ivs(&self, position: Position, units: &mut [Block]) {
         for (i, unit) in units.chunks_mut(position.unit_blocks).enumerate() {
-            add_to_first(unit, &with_number(&self.seed, position.after(i).number));
+            add_to_first(unit, &self.iv(position.after(i).number));
         }
     }
 
@@ -37,8 +37,13 @@ impl Tcw {
         }
     }
 
+    /// The IV of a sector.
+    pub(crate) fn iv(&self, number: u64) -> Block {
+        with_number(&self.seed, number)
+    }
+
     /// The eight bytes of a sector, twice.
-    fn mask(&self, number: u64) -> Block {
+    pub(crate) fn mask(&self, number: u64) -> Block {
         let key = u128::from_le_bytes(with_number(&self.whitening, number));
         let [a, b, c, d] = [0, 32, 64, 96].map(|shift| crc32((key >> shift) as u32));
         let mask = u128::from(a ^ d) | u128::from(b ^ c) << 32;

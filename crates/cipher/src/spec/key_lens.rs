@@ -11,12 +11,18 @@ pub(super) fn of(spec: &CipherSpec) -> &'static [usize] {
         (Cipher::Blowfish, ..) => &BLOWFISH,
         (Cipher::Cast5, ..) => &CAST5,
         (Cipher::Des3Ede, ..) => &[24],
+        (Cipher::Kuznyechik, _, Some(KeyedRule::Lmk)) => &LMK[4..],
+        (Cipher::Kuznyechik, _, Some(KeyedRule::Tcw | KeyedRule::Elephant)) => &[64],
         (Cipher::Noekeon, _, Some(KeyedRule::Lmk)) => &LMK[..2],
         (.., Some(KeyedRule::Lmk)) => &LMK,
         (Cipher::Noekeon, _, Some(KeyedRule::Tcw)) => &[48],
         (.., Some(KeyedRule::Tcw)) => &[48, 56, 64],
         (.., Some(KeyedRule::Elephant)) => &[32, 48, 64],
         (Cipher::Noekeon, mode, _) => &of_mode(mode.facts().key_lens, spec.keys)[..1],
+        // Of each mode, the length for the longest keys.
+        (Cipher::Kuznyechik, mode, _) => {
+            of_mode(mode.facts().key_lens, spec.keys).last().map_or(&[], core::slice::from_ref)
+        }
         (_, mode, _) => of_mode(mode.facts().key_lens, spec.keys),
     }
 }

@@ -41,6 +41,8 @@ pub enum Cipher {
     Twofish,
     /// RFC 3713.
     Camellia,
+    /// GOST R 34.12-2015 (RFC 7801), which no kernel has: for volumes of VeraCrypt.
+    Kuznyechik,
     /// XChaCha12 with AES-256 for one block per data unit, as Adiantum and HPolyC combine them.
     XChaCha12Aes,
     /// XChaCha20 with AES-256 likewise.
@@ -153,17 +155,17 @@ impl CipherSpec {
     }
 
     /// Whether this is here for volumes that exist already, or to compare, and new ones should take something else: Speck
-    /// and NOEKEON, which hardly anyone has reason to trust, ciphers with blocks of eight bytes, and ECB.
+    /// and NOEKEON, which hardly anyone has reason to trust, Kuznyechik, which no kernel has, ciphers with blocks of eight bytes, and ECB.
     pub fn is_discouraged(&self) -> bool {
-        let cipher = matches!(self.cipher, Cipher::Speck128 | Cipher::Noekeon);
+        let cipher = matches!(self.cipher, Cipher::Speck128 | Cipher::Noekeon | Cipher::Kuznyechik);
         cipher || self.cipher.has_short_blocks() || self.mode.facts().discouraged
     }
 
     /// Whether time and memory accesses of its implementation here are independent of key and data, as
     /// [`Mapper::is_constant_time`](crate::Mapper::is_constant_time) tells of a mapper.
     pub fn is_constant_time(&self) -> bool {
-        let cipher =
-            !self.cipher.has_short_blocks() && !matches!(self.cipher, Cipher::Twofish | Cipher::Camellia);
+        let reads_tables = matches!(self.cipher, Cipher::Twofish | Cipher::Camellia | Cipher::Kuznyechik);
+        let cipher = !self.cipher.has_short_blocks() && !reads_tables;
         cipher && self.mode.facts().constant_time
     }
 
@@ -287,6 +289,7 @@ impl Cipher {
             Self::Serpent => "serpent",
             Self::Twofish => "twofish",
             Self::Camellia => "camellia",
+            Self::Kuznyechik => "kuznyechik",
             Self::Blowfish => "blowfish",
             Self::Cast5 => "cast5",
             Self::Des3Ede => "des3_ede",
@@ -313,6 +316,7 @@ impl Cipher {
             Self::Camellia => "camellia",
             Self::Cast5 => "cast5",
             Self::Des3Ede => "des",
+            Self::Kuznyechik => "kuznyechik",
             Self::Noekeon => "noekeon",
             Self::Serpent => "serpent",
             Self::Speck128 => "speck",
@@ -327,6 +331,7 @@ impl Cipher {
             "camellia" => cfg!(feature = "camellia"),
             "cast5" => cfg!(feature = "cast5"),
             "des" => cfg!(feature = "des"),
+            "kuznyechik" => cfg!(feature = "kuznyechik"),
             "noekeon" => cfg!(feature = "noekeon"),
             "serpent" => cfg!(feature = "serpent"),
             "speck" => cfg!(feature = "speck"),
@@ -340,6 +345,7 @@ impl Cipher {
         match self {
             Self::Serpent => (16..=32).contains(&bytes),
             Self::Aes | Self::Twofish | Self::Camellia | Self::Speck128 => matches!(bytes, 16 | 24 | 32),
+            Self::Kuznyechik => bytes == 32,
             Self::Noekeon => bytes == 16,
             Self::Blowfish => key_lens::BLOWFISH.contains(&bytes),
             Self::Cast5 => key_lens::CAST5.contains(&bytes),

@@ -165,6 +165,7 @@ fn cipher_named(name: &str) -> Result<Cipher, SpecError> {
         "serpent" => Ok(Cipher::Serpent),
         "twofish" => Ok(Cipher::Twofish),
         "camellia" => Ok(Cipher::Camellia),
+        "kuznyechik" => Ok(Cipher::Kuznyechik),
         name if is_null(name) => Ok(Cipher::Null),
         "cast5" => Ok(Cipher::Cast5),
         "cast6" => unsupported(Feature::Cast6),

@@ -152,7 +152,7 @@ fn every_backend_agrees_with_the_reference_where_numbers_wrap() {
 #[test]
 fn the_other_ciphers_agree_with_the_reference_in_every_mode() {
     let mut noise = Random::new(4);
-    for cipher in ["serpent", "twofish", "camellia", "speck128", "noekeon"] {
+    for cipher in ["serpent", "twofish", "camellia", "kuznyechik", "speck128", "noekeon"] {
         for (mode, key_lens) in [
             ("xts-plain64", &[32, 48, 64][..]),
             (if cipher == "noekeon" { "cbc-plain64be" } else { "cbc-essiv:sha256" }, &[16, 24, 32]),
@@ -160,8 +160,13 @@ fn the_other_ciphers_agree_with_the_reference_in_every_mode() {
             ("lrw-benbi", &[32, 40, 48]),
             ("ecb", &[16, 24, 32]),
         ] {
-            // NOEKEON has one length only, the shortest.
-            for key_len in if cipher == "noekeon" { &key_lens[..1] } else { key_lens } {
+            // NOEKEON has one length only, the shortest, and Kuznyechik the longest.
+            let key_lens = match cipher {
+                "noekeon" => &key_lens[..1],
+                "kuznyechik" => &key_lens[key_lens.len() - 1..],
+                _ => key_lens,
+            };
+            for key_len in key_lens {
                 let key = noise.bytes(*key_len);
                 for (data_unit, units) in [(512, 3), (48, 9)] {
                     let options = MapperOptions { data_unit, ..MapperOptions::default() };
@@ -273,6 +278,9 @@ fn keys_and_data_units_of_a_wrong_size_are_refused() {
         ("aes-cbc-plain", &[16, 24, 32]),
         ("serpent-lrw-benbi", &[32, 40, 48]),
         ("camellia-ecb", &[16, 24, 32]),
+        ("kuznyechik-xts-plain64", &[64]),
+        ("kuznyechik-cbc-plain", &[32]),
+        ("kuznyechik-lrw-benbi", &[48]),
     ] {
         let parsed: CipherSpec = spec.parse().expect(spec);
         assert_eq!(parsed.key_lens(), good, "{spec}");
@@ -315,7 +323,6 @@ fn mappers_can_be_shared_and_sent_and_say_nothing_of_their_keys() {
 
 #[test]
 fn constant_time_is_claimed_for_ciphers_without_tables_only() {
-    let key: Vec<u8> = (0..16).collect();
     for (cipher, claimed) in [
         ("aes", true),
         ("serpent", true),
@@ -323,7 +330,9 @@ fn constant_time_is_claimed_for_ciphers_without_tables_only() {
         ("noekeon", true),
         ("twofish", false),
         ("camellia", false),
+        ("kuznyechik", false),
     ] {
+        let key: Vec<u8> = (0..if cipher == "kuznyechik" { 32 } else { 16 }).collect();
         let mapper = mapper(&format!("{cipher}-cbc-plain64"), &key, &MapperOptions::default());
         assert_eq!(mapper.is_constant_time(), claimed, "{cipher}");
         let spec: CipherSpec = format!("{cipher}-cbc-plain64").parse().expect(cipher);

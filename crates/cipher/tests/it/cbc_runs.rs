@@ -8,11 +8,13 @@ use atrest_cipher::{
     MapperOptions,
 };
 
-const CIPHERS: [(CbcCipher, &str, &[usize]); 6] = [
+const CIPHERS: [(CbcCipher, &str, &[usize]); 8] = [
     (CbcCipher::Aes, "aes-cbc-plain64", &[16, 24, 32]),
+    (CbcCipher::Serpent, "serpent-cbc-plain64", &[16, 32]),
     (CbcCipher::Twofish, "twofish-cbc-plain64", &[16, 24, 32]),
     (CbcCipher::Cast6, "", &[16, 20, 24, 28, 32]),
     (CbcCipher::Blowfish, "blowfish-cbc-plain64", &[16, 56]),
+    (CbcCipher::BlowfishLe, "", &[16, 56]),
     (CbcCipher::Cast5, "cast5-cbc-plain64", &[5, 16]),
     (CbcCipher::Des3Ede, "des3_ede-cbc-plain64", &[24]),
 ];

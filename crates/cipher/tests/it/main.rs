@@ -27,6 +27,7 @@ mod reference;
 mod spec;
 mod stream;
 mod tagged;
+mod whitened_cbc;
 mod wide_block;
 #[cfg(target_arch = "x86_64")]
 mod wycheproof;

@@ -255,6 +255,14 @@ fn the_other_ciphers_agree_with_their_publications() {
     }
 }
 
+/// Source: RFC 7801, section 5.5; the round keys of section 5.4 are seen in it, too.
+#[test]
+fn kuznyechik_agrees_with_rfc_7801() {
+    let key = "8899aabbccddeeff0011223344556677fedcba98765432100123456789abcdef";
+    let plain = bytes("1122334455667700ffeeddccbbaa9988");
+    check("kuznyechik-ecb", key, 0, &plain, &bytes("7f679d90bebc24305a468d42b9d4edcd"));
+}
+
 /// Sources: ePrint 2013/404, appendix C, whose words the kernel writes little-endian (`crypto/testmgr.h` of Linux 4.18 has
 /// the same bytes); `NoekeonDirectRef.c` of the NOEKEON submission to NESSIE.
 #[test]

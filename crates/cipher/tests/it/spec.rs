@@ -26,6 +26,7 @@ fn what_dm_crypt_writes_is_read_and_printed_the_same() {
         "serpent-cbc-essiv:sha1",
         "twofish-lrw-benbi",
         "camellia-xts-plain64",
+        "kuznyechik-xts-plain64",
         "xchacha12,aes-adiantum-plain64",
         "xchacha20,aes-adiantum-plain64be",
         "xchacha20,aes-adiantum-null",

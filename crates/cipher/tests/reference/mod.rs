@@ -6,6 +6,7 @@ pub mod aegis;
 pub mod dm_crypt;
 pub mod hctr;
 pub mod hctr2;
+mod kuznyechik;
 pub mod lightweight;
 pub mod whole;
 pub mod wide_block;
@@ -39,6 +40,7 @@ pub fn cipher(name: &str, key: &[u8]) -> Box<dyn BlockCipher> {
             Box::new(Library(camellia::Camellia192::new_from_slice(key).expect("24 bytes")))
         }
         "camellia" => Box::new(Library(camellia::Camellia256::new_from_slice(key).expect("32 bytes"))),
+        "kuznyechik" => Box::new(kuznyechik::Kuznyechik::new(key)),
         "speck128" => Box::new(lightweight::Speck::new(key)),
         "noekeon" => Box::new(lightweight::Noekeon::new(key)),
         other => panic!("no reference for {other}"),

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use super::flash::SizesArgs;
 use super::secrets::PassphraseArgs;
 use super::size::{parse_key_bits, parse_size};
+use super::tcrypt::NewTcryptArgs;
 
 /// Make a new encrypted volume. What was on PATH can't be read afterwards.
 ///
@@ -21,6 +22,7 @@ Examples:
   atrest format --type luks1 --pbkdf-force-iterations 100000 old.img
   atrest format --header head.img --offset 0 --sector-size 4096 /dev/sdx1
   atrest format --size 1G --integrity hmac-sha256 --sector-size 4096 authenticated.img
+  atrest format --type veracrypt --size 1G --cipher aes-twofish-serpent --hash whirlpool --hidden-size 200M container.hc
   atrest format card.img --type flash --size 16M --erase-size 4096 --prog-size 16 --kdf catena
   atrest format card.img --type sealed --store card.store --size 16M --aead chacha20-poly1305 --kdf catena
   printf %s \"$PASS\" | atrest format --size 64M --passphrase-fd 0 --yes scripted.img")]
@@ -34,7 +36,8 @@ pub struct FormatArgs {
     /// Create the file with this size, headers included (units: K, M, G, T).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
-    /// Cipher as dm-crypt writes it [default: aes-xts-plain64]. Not recommended: speck128, noekeon, blowfish, cast5,
+    /// Cipher as dm-crypt writes it [default: aes-xts-plain64]. VeraCrypt: the ciphers, the innermost first, such as serpent-twofish-aes, or by
+    /// VeraCrypt's own name [default: aes]. Not recommended: speck128, noekeon, blowfish, cast5,
     /// des3_ede, and any cipher in ECB.
     #[arg(long, short = 'c', value_name = "SPEC")]
     pub cipher: Option<String>,
@@ -94,6 +97,8 @@ pub struct FormatArgs {
     #[command(flatten)]
     pub flash: SizesArgs,
     #[command(flatten)]
+    pub tcrypt: NewTcryptArgs,
+    #[command(flatten)]
     pub pbkdf: PbkdfArgs,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
@@ -106,6 +111,8 @@ pub enum LuksType {
     Luks2,
     /// LUKS1: one header, PBKDF2, eight keyslots.
     Luks1,
+    /// VeraCrypt: a header that can't be told from noise, whose copy is near the end, and a hidden volume if wished.
+    Veracrypt,
     /// Encrypted flash: a header of 512 bytes in two copies, four keyslots.
     Flash,
     /// Sealed flash: the same header; every unit has a tag, and a trusted store beside the medium says how new it is.
@@ -119,7 +126,8 @@ pub struct PbkdfArgs {
     /// Function that stretches the passphrase, --kdf for short [default: argon2id for LUKS2, pbkdf2 for LUKS1, catena for flash and sealed].
     #[arg(long, visible_alias = "kdf", value_name = "KIND", value_enum)]
     pub pbkdf: Option<PbkdfKind>,
-    /// Hash of PBKDF2, the AF splitter and (LUKS1) the digest [default: sha256].
+    /// Hash of PBKDF2, the AF splitter and (LUKS1) the digest [default: sha256]. VeraCrypt: sha512, sha256, blake2s-256, whirlpool, stribog512
+    /// [default: sha512; `key change`: as it was].
     #[arg(long, value_name = "HASH")]
     pub hash: Option<String>,
     /// Time that one try of a passphrase shall take on this machine; 0 is the default [default: 2000].

@@ -5,22 +5,29 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::key::TargetArgs;
+use super::open::VolumeType;
 use super::secrets::PassphraseArgs;
+use super::tcrypt::TcryptTargetArgs;
 
-/// Show what a volume's header says. Needs no passphrase and writes nothing.
+/// Show what a volume's header says. Needs no passphrase, but for TrueCrypt and VeraCrypt, and writes nothing.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest info secret.img
   atrest info --json secret.img
   atrest info --metadata secret.img
-  atrest info --header head.img /dev/sdx1")]
+  atrest info --header head.img /dev/sdx1
+  atrest info --type veracrypt container.hc        # asks for the password: nothing can be told without it")]
 pub struct InfoArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     /// Show the JSON metadata of a LUKS2 header as it is stored, in the form of `cryptsetup luksDump --dump-json-metadata`.
     #[arg(long)]
     pub metadata: bool,
+    #[command(flatten)]
+    pub foreign: TcryptTargetArgs,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
 }
 
 /// Print the UUID of a LUKS volume. Exit code 4 if it is none.
@@ -72,10 +79,15 @@ pub enum HeaderCommand {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest header backup secret.img secret.header")]
+  atrest header backup secret.img secret.header
+  atrest header backup --type veracrypt container.hc container.header")]
 pub struct HeaderBackupArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+    /// Kind of volume: luks, or tcrypt, truecrypt, veracrypt. Of these three the normal header and the hidden one are saved together, without a
+    /// password, as VeraCrypt saves them.
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = VolumeType::Luks, hide_possible_values = true)]
+    pub kind: VolumeType,
     /// File to create; it must not exist.
     pub file: PathBuf,
 }
@@ -86,16 +98,23 @@ pub struct HeaderBackupArgs {
 Examples:
   atrest header restore secret.img secret.header
   atrest header restore --yes /dev/sdx1 secret.header
-  atrest header restore --replace-other-volume secret.img other.header")]
+  atrest header restore --replace-other-volume secret.img other.header
+  atrest header restore --type veracrypt container.hc container.header     # asks for the password of the backup
+  atrest header restore --type veracrypt --tcrypt-backup container.hc      # from the copy near the end")]
 pub struct HeaderRestoreArgs {
     #[command(flatten)]
     pub target: TargetArgs,
-    /// The backup.
-    pub file: PathBuf,
+    /// The backup. TrueCrypt and VeraCrypt: with --tcrypt-backup the volume's own copy.
+    #[arg(required_unless_present = "tcrypt_backup", conflicts_with = "tcrypt_backup")]
+    pub file: Option<PathBuf>,
     /// Restore also where the present header is another volume's (other UUID or kind), or lays the data out
     /// otherwise. What was written with the present header can't be read afterwards. --yes does not cover this.
     #[arg(long)]
     pub replace_other_volume: bool,
+    #[command(flatten)]
+    pub foreign: TcryptTargetArgs,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
 }
 
 /// Set label, subsystem (LUKS2) or UUID. An empty value clears a label.

@@ -9,6 +9,7 @@ use super::enrol::EnrolArgs;
 use super::format::PbkdfArgs;
 use super::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs, TokenArgs};
 use super::size::parse_key_bits;
+use super::tcrypt::{ChangedTcryptArgs, TcryptTargetArgs};
 
 /// Add, change, remove, test and list the passphrases of a volume.
 #[derive(Debug, Subcommand)]
@@ -88,7 +89,8 @@ pub struct KeyAddArgs {
 Examples:
   atrest key change secret.img
   atrest key change secret.img --key-slot 1 --key-file old.key --new-key-file new.key
-  atrest key change card.img --keep-passphrase --garlic 14")]
+  atrest key change card.img --keep-passphrase --garlic 14
+  atrest key change container.hc --type veracrypt --hash sha256")]
 pub struct KeyChangeArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -102,6 +104,10 @@ pub struct KeyChangeArgs {
     /// Keep the passphrase, and derive its key in another way or at another cost.
     #[arg(long, conflicts_with_all = ["new_key_file", "new_passphrase_fd", "new_words"])]
     pub keep_passphrase: bool,
+    #[command(flatten)]
+    pub foreign: TcryptTargetArgs,
+    #[command(flatten)]
+    pub changed: ChangedTcryptArgs,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
     #[command(flatten)]

@@ -20,6 +20,7 @@ pub mod reencrypt;
 pub mod scrub;
 pub mod secrets;
 pub mod size;
+pub mod tcrypt;
 pub mod token;
 pub mod tools;
 pub mod tree;

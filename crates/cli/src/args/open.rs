@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::secrets::{SecretArgs, TokenArgs};
 use super::size::{parse_key_bits, parse_size};
+use super::tcrypt::ProtectArgs;
 
 /// Unlock a volume and serve its plaintext: over NBD, as one file through FUSE, as a disk of a virtual machine, or as a
 /// block device of the kernel.
@@ -199,6 +200,8 @@ pub struct UnlockArgs {
     pub plain: PlainArgs,
     #[command(flatten)]
     pub tcrypt: TcryptArgs,
+    #[command(flatten)]
+    pub protect: ProtectArgs,
     #[command(flatten)]
     pub secret: SecretArgs,
     #[command(flatten)]

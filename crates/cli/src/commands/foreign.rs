@@ -108,7 +108,39 @@ pub fn unlock(
     output: &Output,
 ) -> Result<Volume, Failure> {
     let opened = header(path, held, args, output)?;
-    opened.volume(held.media().size(), options).map_err(|error| Failure::from(error).at(path))
+    let size = held.media().size();
+    let volume = match args.protect.protect_hidden {
+        true => opened.volume_protecting(&hidden(path, held, args, output)?, size, options),
+        false => opened.volume(size, options),
+    };
+    volume.map_err(|error| Failure::from(error).at(path))
+}
+
+/// The hidden volume's header, of a volume that is opened by its own.
+fn hidden(path: &Path, held: &Held, args: &UnlockArgs, output: &Output) -> Result<Opened, Failure> {
+    let options = TcryptOptions {
+        hidden: true,
+        // It may be made in another way than the outer one.
+        hash: None,
+        cipher: None,
+        pim: args.protect.protect_pim,
+        key_files: secrets::read_tcrypt_key_files(&args.protect.protect_tcrypt_keyfile)?,
+        ..tcrypt(args, None)?
+    };
+    let source = args
+        .protect
+        .protect_key_file
+        .as_deref()
+        .map_or_else(|| Source::typed(&args.secret.passphrase, "--protect-key-file FILE"), Source::key_file);
+    secrets::refuse_sharing_stdin(&Source::from(&args.secret.passphrase), &source)?;
+    let locked =
+        LockedTcrypt::read(held.header(), &options).map_err(|error| Failure::from(error).at(path))?;
+    let prompt = format!("Password for the hidden volume in {}", path.display());
+    let mut asked = Asked::new(&source, prompt, WRONG, output, |passphrase| passphrase);
+    let opened = atrest_open::try_keys(&mut asked, |key| {
+        atrest_open::try_tcrypt(&locked, key, Some(progress::derivations_left))
+    });
+    opened.map_err(|refused| target::refusal(refused, path))
 }
 
 /// The header that the password opens, found by trying what there is to try.

@@ -15,7 +15,7 @@ use serde_json::json;
 #[cfg(feature = "whole")]
 use super::flash::format as flash_here;
 use super::target::{contents, open_device, open_file};
-use super::{flash, integrity, options};
+use super::{flash, integrity, options, veracrypt};
 use crate::args::format::{FormatArgs, LuksType};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
@@ -27,6 +27,10 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
         return flash_here(args, output);
     }
     flash::refuse_sizes(&args.flash)?;
+    if args.kind == LuksType::Veracrypt {
+        return veracrypt::format(args, output);
+    }
+    veracrypt::refuse_options(&args.tcrypt)?;
     let mut options = format_options(args)?;
     if let Some(cipher) = options.cipher.as_ref().filter(|cipher| cipher.is_discouraged()) {
         output.warn(format_args!(
@@ -82,7 +86,7 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     };
     let kind = match args.kind {
         LuksType::Luks1 => VolumeFormat::Luks1,
-        LuksType::Luks2 | LuksType::Flash | LuksType::Sealed => VolumeFormat::Luks2,
+        LuksType::Luks2 | LuksType::Veracrypt | LuksType::Flash | LuksType::Sealed => VolumeFormat::Luks2,
     };
     let spinner = progress::spinner("measuring and deriving the key", output);
     let result = atrest_volume::format(devices, kind, &passphrase, &options);
@@ -310,7 +314,7 @@ impl Media<'_> {
         }
     }
 
-    fn device(&self) -> &dyn atrest_device::Media {
+    pub(super) fn device(&self) -> &dyn atrest_device::Media {
         match self {
             Self::New(_, file) => file.device(),
             Self::Existing(device) => &**device,

@@ -12,7 +12,7 @@ use atrest_volume::{
 use serde_json::json;
 
 use super::target::{Target, contents, header_path, no_header, open_device, write_private};
-use super::{flash, text};
+use super::{flash, foreign, text, veracrypt};
 use crate::args::header::{
     ConvertArgs, EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs,
     LuksVersion, RepairArgs, UuidArgs,
@@ -24,8 +24,12 @@ use crate::output::{Output, path_text};
 const MAX_BACKUP: u64 = 256 << 20;
 
 pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
-    if flash::is_flash(&args.target) {
+    veracrypt::refuse_others(&args.foreign)?;
+    if !foreign::is_tcrypt(args.foreign.kind) && flash::is_flash(&args.target) {
         return flash::info(args, output);
+    }
+    if foreign::is_tcrypt(args.foreign.kind) {
+        return veracrypt::info(args, output);
     }
     let target = Target::read(&args.target)?;
     if args.metadata {
@@ -100,9 +104,12 @@ pub fn is_luks(args: &IsLuksArgs, output: &Output) -> Result<u8, Failure> {
 }
 
 pub fn backup(args: &HeaderBackupArgs, output: &Output) -> Result<(), Failure> {
-    flash::refuse(&args.target)?;
     flash::refuse_store(args.target.store.is_some())?;
     let path = header_path(&args.target);
+    if foreign::is_tcrypt(args.kind) {
+        return veracrypt::backup(path, &args.file, output);
+    }
+    flash::refuse(&args.target)?;
     let device = open_device(path, Access::ReadOnly)?;
     let backup = header_backup(&device).map_err(|error| Failure::from(error).at(path))?;
     write_private(&args.file, &backup)?;
@@ -114,12 +121,18 @@ pub fn backup(args: &HeaderBackupArgs, output: &Output) -> Result<(), Failure> {
 
 pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure> {
     flash::refuse_store(args.target.store.is_some())?;
+    veracrypt::refuse_others(&args.foreign)?;
+    if foreign::is_tcrypt(args.foreign.kind) {
+        return veracrypt::restore(args, output);
+    }
+    // cannot be none: only --tcrypt-backup lets it be left out.
+    let file = args.file.as_deref().ok_or_else(|| Failure::parameters("FILE, the backup, is missing"))?;
     let path = header_path(&args.target);
     let mut backup = Vec::new();
-    let read = File::open(&args.file).and_then(|file| file.take(MAX_BACKUP + 1).read_to_end(&mut backup));
-    read.map_err(|error| Failure::io(&error).at(&args.file))?;
+    let read = File::open(file).and_then(|file| file.take(MAX_BACKUP + 1).read_to_end(&mut backup));
+    read.map_err(|error| Failure::io(&error).at(file))?;
     if backup.len() as u64 > MAX_BACKUP {
-        return Err(Failure::parameters("it is too large for a header backup").at(&args.file));
+        return Err(Failure::parameters("it is too large for a header backup").at(file));
     }
     // The use lock: nobody may have the data open while its header is replaced.
     let device = open_device(path, Access::ReadWriteExclusive)?;
@@ -137,12 +150,12 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
     let options = RestoreOptions { replace_other, detached };
     let restored = header_restore(&device, &backup, options);
     restored.map_err(|error| match error {
-        ChangeError::BadBackup(_) | ChangeError::BackupLength { .. } => Failure::from(error).at(&args.file),
+        ChangeError::BadBackup(_) | ChangeError::BackupLength { .. } => Failure::from(error).at(file),
         error => Failure::from(error).at(path),
     })?;
     output.done(
-        &json!({ "path": path_text(path), "file": path_text(&args.file), "bytes": backup.len() }),
-        &format!("{}: header restored from {}", path.display(), args.file.display()),
+        &json!({ "path": path_text(path), "file": path_text(file), "bytes": backup.len() }),
+        &format!("{}: header restored from {}", path.display(), file.display()),
     )
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::passphrase::write_secret;
 use super::target::{Target, header_path, open_device, with_passphrase, write_private};
 use super::tokens::{self, with_tokens_or_passphrase};
-use super::{enrol, flash, link, options, text};
+use super::{enrol, flash, foreign, link, options, text, veracrypt};
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
     KeyTestArgs,
@@ -202,6 +202,10 @@ fn existing_passphrase(
 }
 
 pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
+    veracrypt::refuse_others(&args.foreign)?;
+    if foreign::is_tcrypt(args.foreign.kind) {
+        return veracrypt::change(args, output);
+    }
     if flash::is_flash(&args.target) {
         return flash::key::change(args, output);
     }

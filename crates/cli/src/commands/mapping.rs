@@ -5,7 +5,7 @@ use std::path::Path;
 use atrest_attach::dm::{self, DmError, Mapping, Options};
 use atrest_attach::session::CloseError;
 use atrest_engine::Access;
-use atrest_volume::{CryptFlags, LockedVolume, Volume};
+use atrest_volume::{CryptFlags, LockedVolume, Volume, VolumeFormat};
 use serde_json::json;
 
 use super::link;
@@ -41,6 +41,15 @@ pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result
         }
         false => open_if(path, &args.unlock, wanted, output, || Ok(()))?,
     };
+    if volume.format() == VolumeFormat::Tcrypt && volume.targets().is_empty() {
+        let text = "no kernel has the ciphers of this volume: it is of a TCRYPT legacy mode";
+        return Err(Failure::parameters(text).at(path).hint("--nbd, --fuse and the other faces open it"));
+    }
+    if volume.protected().is_some() {
+        return Err(Failure::parameters("the kernel protects no hidden volume").at(path).hint(
+            "--nbd, --fuse and the other faces do; or --dm with --read-only, without --protect-hidden",
+        ));
+    }
     let volume = asked_alone(volume, args);
     if volume.read_only() && !args.read_only {
         output.warn("the volume can only be read");

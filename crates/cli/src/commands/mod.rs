@@ -46,6 +46,7 @@ mod tools;
 mod tree;
 mod tree_keys;
 mod unlock;
+mod veracrypt;
 pub mod verity;
 
 #[cfg(feature = "whole")]

@@ -220,7 +220,7 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
     let only_plain = plain.sector_size.is_some() || plain.iv_large_sectors;
     let has_place = plain.key_size.is_some() || plain.offset.is_some() || plain.skip.is_some() || only_plain;
     let is_tcrypt = foreign::is_tcrypt(args.kind);
-    if !is_tcrypt && !args.tcrypt.are_none() {
+    if !is_tcrypt && (!args.tcrypt.are_none() || args.protect.protect_hidden) {
         return Err(Failure::parameters("the options of TrueCrypt and VeraCrypt belong to --type tcrypt"));
     }
     let has_plain = plain.cipher.is_some()

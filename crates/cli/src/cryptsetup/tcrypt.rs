@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use atrest_format::tcrypt::Magic;
 use atrest_open::Held;
+use atrest_volume::UnlockOptions;
 use atrest_volume::tcrypt::Opened;
-use atrest_volume::{CryptTarget, UnlockOptions};
 use clap::Parser;
 use zeroize::Zeroizing;
 
@@ -46,16 +46,18 @@ pub fn dump(request: &Request, words: Vec<OsString>, shown: bool, output: &Outpu
     let path = line.path.display().to_string();
     let mut text = String::new();
     let written = if keys_too {
-        let options = UnlockOptions {
-            read_only: true,
-            keep_key: true,
-            allow_equal_xts_halves: true,
-            ..UnlockOptions::default()
-        };
+        let options =
+            UnlockOptions { read_only: true, allow_equal_xts_halves: true, ..UnlockOptions::default() };
         let size = atrest_device::BlockDevice::size(held.media());
         let volume = opened.volume(size, &options).map_err(|error| at(error.into()))?;
-        let keys: Vec<&[u8]> = volume.targets().iter().map(|target| target.key.expose()).collect();
-        let written = before_keys(&mut text, &path, &opened, volume.targets());
+        // cannot be none: such a volume is one segment.
+        let start = volume.segments().first().map_or(0, |segment| segment.media_offset);
+        let material = &*opened.header().keys;
+        let keys: Vec<_> = (0..opened.chain().ciphers.len())
+            .filter_map(|index| opened.chain().key(index, material))
+            .collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|(key, len)| &key[..*len]).collect();
+        let written = before_keys(&mut text, &path, &opened, start);
         written.map(|()| with_key(text.as_bytes(), &keys))
     } else {
         header(&mut text, &path, &opened).map(|()| Zeroizing::new(text.into_bytes()))
@@ -76,18 +78,11 @@ fn title(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
 /// Bits of all keys together.
 fn bits(opened: &Opened) -> usize {
     let chain = opened.chain();
-    // Each cipher in LRW has the tweak's key beside its own.
+    // Each cipher in LRW has the tweak's key beside its own, the last one in CBC the seed of IVs and whitening.
     (0..chain.ciphers.len())
         .filter_map(|index| chain.key(index, &*opened.header().keys))
         .map(|(_, len)| len * 8)
         .sum()
-}
-
-/// The mode as dm-crypt has it.
-fn mode(opened: &Opened) -> String {
-    let spec = opened.chain().spec(0);
-    // intended: a chain has a cipher, whose name ends at the first dash.
-    spec.as_deref().and_then(|spec| spec.split_once('-')).map_or_else(String::new, |(_, mode)| mode.into())
 }
 
 fn header(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
@@ -99,17 +94,16 @@ fn header(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
     writeln!(text, "MK offset:\t{}", if header.data_start == 0 { 512 } else { header.data_start })?;
     writeln!(text, "PBKDF2 hash:\t{}", opened.derivation().hash)?;
     writeln!(text, "Cipher chain:\t{}", opened.chain().name())?;
-    writeln!(text, "Cipher mode:\t{}", mode(opened))?;
+    writeln!(text, "Cipher mode:\t{}", opened.chain().mode_name())?;
     writeln!(text, "MK bits:       \t{}", bits(opened))
 }
 
-fn before_keys(text: &mut String, path: &str, opened: &Opened, targets: &[CryptTarget]) -> std::fmt::Result {
+fn before_keys(text: &mut String, path: &str, opened: &Opened, start: u64) -> std::fmt::Result {
     // cryptsetup says so of VeraCrypt, too.
     writeln!(text, "TCRYPT header information for {}", plain(path))?;
     writeln!(text, "Cipher chain:  \t{}", opened.chain().name())?;
-    writeln!(text, "Cipher mode:   \t{}", mode(opened))?;
-    let offset = targets.first().map_or(0, |target| target.media_offset / 512); // cannot be none: there is a cipher
-    writeln!(text, "Payload offset:\t{offset}")?;
+    writeln!(text, "Cipher mode:   \t{}", opened.chain().mode_name())?;
+    writeln!(text, "Payload offset:\t{}", start / 512)?;
     writeln!(text, "MK bits:       \t{}", bits(opened))?;
     write!(text, "MK dump:\t")
 }

@@ -86,6 +86,90 @@ fn key_files_count_alone_and_by_their_directory() {
 }
 
 #[test]
+fn a_veracrypt_volume_is_made_changed_saved_and_restored() {
+    let scratch = with_letter();
+    for (file, password) in
+        [("outer", "the outer one"), ("inner", "the inner one"), ("changed", "another one")]
+    {
+        scratch.file(file, password.as_bytes());
+    }
+    let words = |line: &str| -> Ran { scratch.atrest(&line.split(' ').collect::<Vec<_>>()) };
+    words("format vol --type veracrypt --size 900K --cipher AES(Twofish) --veracrypt-pim 1 --hidden-size 96K --key-file outer --hidden-key-file inner").ok();
+    let how = "--type veracrypt --veracrypt-pim 1";
+    let shown = words(&format!("info vol {how} --key-file outer")).ok().stdout;
+    assert!(
+        shown.contains("twofish-aes, xts-plain64") && shown.contains("sha512, 16000 iterations"),
+        "{shown}"
+    );
+    let hidden = words(&format!("info vol {how} --tcrypt-hidden --key-file inner --json")).ok().stdout;
+    let packed = hidden.replace(' ', "");
+    assert!(packed.contains("\"hidden\":true") && packed.contains("\"size\":98304"), "{hidden}");
+    // The end of the outer volume is the hidden one's. What is in front of it can be written.
+    let protected =
+        format!("{how} --key-file outer --protect-hidden --protect-pim 1 --protect-key-file inner");
+    scratch.bash("head -c 561152 /dev/zero > fits; head -c 561153 /dev/zero > touches").ok();
+    words(&format!("encrypt fits vol --yes {protected}")).ok();
+    words(&format!("encrypt touches vol --yes {protected}")).fails(4, "open for reading only");
+    words(&format!("info vol {how} --tcrypt-hidden --key-file inner")).ok();
+    words("header backup vol saved --type veracrypt").ok();
+    assert_eq!(fs::metadata(scratch.path("saved")).expect("a file").len(), 131_072);
+    words(&format!(
+        "key change vol {how} --key-file outer --new-key-file changed --new-veracrypt-pim 2 --hash sha256"
+    ))
+    .ok();
+    words(&format!("info vol {how} --key-file outer")).fails(2, "nothing here opens");
+    for copy in ["", " --tcrypt-backup"] {
+        let changed = format!("info vol --type veracrypt --veracrypt-pim 2 --key-file changed{copy}");
+        assert!(words(&changed).ok().stdout.contains("sha256, 17000 iterations"));
+    }
+    scratch.bash("head -c 512 /dev/urandom | dd of=vol conv=notrunc status=none").ok();
+    words("header restore vol --type veracrypt --veracrypt-pim 2 --tcrypt-backup --key-file changed").ok();
+    words("info vol --type veracrypt --veracrypt-pim 2 --key-file changed").ok();
+    words(&format!("header restore vol saved {how} --key-file outer")).ok();
+    words(&format!("info vol {how} --tcrypt-backup --key-file outer")).ok();
+
+    let before = fs::read(scratch.path("vol")).expect("a file");
+    for (line, refused) in [
+        ("format vol --quick --yes --key-file outer", "are for --type veracrypt"),
+        (
+            "format vol --type veracrypt --label x --yes --key-file outer",
+            "--label is not for VeraCrypt volumes",
+        ),
+        (
+            "format vol --type veracrypt --cipher rot13 --yes --key-file outer",
+            "VeraCrypt has no ciphers rot13",
+        ),
+        (
+            "format vol --type veracrypt --hash sha1 --yes --key-file outer",
+            "VeraCrypt makes no volume with sha1",
+        ),
+        (
+            "format vol --type veracrypt --hidden-size 96K --yes --key-file outer --hidden-key-file outer",
+            "has the password of the outer one",
+        ),
+        (
+            "format vol --type veracrypt --hidden-size 2M --yes --key-file outer --hidden-key-file inner",
+            "a hidden volume has",
+        ),
+        (
+            "key change vol --type veracrypt --key-slot 1 --key-file outer --new-key-file changed",
+            "has one password",
+        ),
+        ("key change vol --type plain --key-file outer --new-key-file changed", "has no header"),
+        ("key change vol --veracrypt-pim 1 --key-file outer --new-key-file changed", "are for --type tcrypt"),
+        ("header restore vol --key-file outer", "required"),
+        ("header restore vol --tcrypt-backup --key-file outer", "are for --type tcrypt"),
+    ] {
+        words(line).fails(1, refused);
+    }
+    words(&format!(
+        "encrypt fits vol {how} --key-file outer --protect-hidden --protect-pim 1 --protect-key-file changed"
+    ))
+    .fails(2, "nothing here opens");
+    assert!(fs::read(scratch.path("vol")).expect("a file") == before);
+}
+
+#[test]
 fn the_dump_is_that_of_cryptsetup() {
     let scratch = with_letter();
     symlink(env!("CARGO_BIN_EXE_atrest"), scratch.path("cryptsetup")).expect("a link");

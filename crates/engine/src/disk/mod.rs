@@ -14,6 +14,7 @@
 
 mod bytes;
 mod error;
+mod guard;
 pub(crate) mod parallel;
 mod region;
 #[cfg(all(test, shuttle))]
@@ -34,6 +35,7 @@ use atrest_volume::{Protection, Segment, Volume};
 
 use crate::integrity::{Integrity, Mode, OpenOptions};
 pub use error::DiskError;
+use guard::Guard;
 use parallel::Helpers;
 use region::Region;
 use stream::Stream;
@@ -78,6 +80,7 @@ pub struct Disk {
     unit: usize,
     uuid: Option<String>,
     read_only: bool,
+    guard: Option<Guard>,
     allow_discards: bool,
     durability: Durability,
     units: Units,
@@ -97,6 +100,7 @@ impl Disk {
     pub fn new(media: Arc<dyn BlockDevice>, volume: Volume, options: DiskOptions) -> Result<Self, DiskError> {
         let uuid = volume.uuid().map(str::to_owned);
         let read_only = options.read_only || volume.read_only();
+        let guard = volume.protected().cloned().map(Guard::new);
         let options = DiskOptions { read_only, ..options };
         let mut regions = Vec::new();
         for segment in volume.into_segments() {
@@ -111,7 +115,8 @@ impl Disk {
                 protection => Region::from_segment(Segment { start, len, media_offset, protection }),
             });
         }
-        Self::from_regions(media, regions, options, uuid)
+        let disk = Self::from_regions(media, regions, options, uuid)?;
+        Ok(Self { guard, ..disk })
     }
 
     /// The data of a device with tags, which lies on `media`.
@@ -181,6 +186,7 @@ impl Disk {
         }
         Ok(Self {
             read_only: options.read_only || media.is_read_only(),
+            guard: None,
             media,
             header: None,
             regions,
@@ -248,7 +254,7 @@ impl Disk {
     }
 
     /// What zeros would be on the media in the first data unit of each segment, of which the first 64 bytes count. With another key,
-    /// cipher or place in the volume it is something else, and it tells nothing of the key.
+    /// cipher or place in the volume it is something else, and it tells nothing of the key. Behind it is what nobody may write.
     ///
     /// # Errors
     /// [`DeviceError`] if a data unit can't be encrypted.
@@ -258,6 +264,7 @@ impl Disk {
             let unit = self.ciphertext(region.start, &vec![0; region.unit()])?;
             all.extend(unit.into_iter().take(LIKENESS));
         }
+        all.extend(self.guard.iter().flat_map(Guard::likeness));
         Ok(all)
     }
 
@@ -425,7 +432,11 @@ impl Disk {
             return Err(DeviceError::new(operation, offset, len, Cause::ReadOnly));
         }
         self.durability.check(operation, offset, len)?;
-        self.check_range(operation, offset, len)
+        self.check_range(operation, offset, len)?;
+        match &self.guard {
+            Some(guard) => guard.permit(operation, offset, len, self.unit as u64),
+            None => Ok(()),
+        }
     }
 }
 

@@ -2,10 +2,13 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::iter;
+use core::ops::Range;
 
 use atrest_secret::SecretArray;
 
-/// Bytes in each key of each cipher here.
+/// Bytes in each key of each cipher whose blocks have 16 bytes.
 const KEY: usize = 32;
 /// Bytes in front of the keys in the old modes: in LRW the first 16 are the tweak's key; in CBC they are the seeds of IVs and whitening.
 const SEED: usize = 32;
@@ -17,7 +20,8 @@ pub enum Mode {
     Xts,
     /// LRW: TrueCrypt 4.1 to 4.3a. The tweak counts from the beginning of the data.
     Lrw,
-    /// CBC with whitening of the ciphertext: TrueCrypt 1.0 to 4.0. IVs and whitening are the data unit's place on the device.
+    /// CBC with whitening of the ciphertext: TrueCrypt 1.0 to 4.0. IVs and whitening are the data unit's place on the device. Several ciphers are in one chain,
+    /// unless their blocks differ in length: then each is in CBC of its own over what the one before it made.
     Cbc,
 }
 
@@ -42,8 +46,8 @@ const fn cbc(ciphers: &'static [&'static str]) -> Chain {
     Chain { ciphers, mode: Mode::Cbc }
 }
 
-/// All that volumes have, but for Kuznyechik, GOST 89, and in CBC cascades and ciphers with blocks of eight bytes.
-pub const CHAINS: [Chain; 21] = [
+/// All that volumes have, but for GOST 89, and in LRW ciphers with blocks of eight bytes.
+pub const CHAINS: [Chain; 36] = [
     xts(&["aes"]),
     xts(&["serpent"]),
     xts(&["twofish"]),
@@ -54,6 +58,11 @@ pub const CHAINS: [Chain; 21] = [
     xts(&["aes", "twofish", "serpent"]),
     xts(&["serpent", "twofish"]),
     xts(&["serpent", "camellia"]),
+    xts(&["kuznyechik"]),
+    xts(&["kuznyechik", "camellia"]),
+    xts(&["twofish", "kuznyechik"]),
+    xts(&["aes", "kuznyechik"]),
+    xts(&["camellia", "serpent", "kuznyechik"]),
     lrw(&["aes"]),
     lrw(&["serpent"]),
     lrw(&["twofish"]),
@@ -65,7 +74,27 @@ pub const CHAINS: [Chain; 21] = [
     cbc(&["aes"]),
     cbc(&["serpent"]),
     cbc(&["twofish"]),
+    cbc(&["twofish", "aes"]),
+    cbc(&["serpent", "twofish", "aes"]),
+    cbc(&["aes", "serpent"]),
+    cbc(&["aes", "twofish", "serpent"]),
+    cbc(&["serpent", "twofish"]),
+    cbc(&["cast5"]),
+    cbc(&["des3_ede"]),
+    cbc(&["blowfish_le"]),
+    cbc(&["blowfish_le", "aes"]),
+    cbc(&["serpent", "blowfish_le", "aes"]),
 ];
+
+/// Bytes in a block of a cipher, and in its key.
+fn sizes(cipher: &str) -> (usize, usize) {
+    match cipher {
+        "cast5" => (8, 16),
+        "des3_ede" => (8, 24),
+        "blowfish_le" => (8, 56),
+        _ => (16, KEY),
+    }
+}
 
 impl Chain {
     /// The ciphers' names, joined by dashes, in the order in which they encrypt.
@@ -73,27 +102,77 @@ impl Chain {
         self.ciphers.join("-")
     }
 
-    /// dm-crypt's name of the cipher at `index`, mode and IVs included. `None` if there are not so many.
+    /// dm-crypt's name of the cipher at `index`, mode and IVs included. `None` if there are not so many, or no kernel has it: little-endian Blowfish, and several ciphers in CBC.
     pub fn spec(&self, index: usize) -> Option<String> {
         let cipher = self.ciphers.get(index)?;
-        Some(match self.mode {
-            Mode::Xts => format!("{cipher}-xts-plain64"),
-            Mode::Lrw => format!("{cipher}-lrw-benbi"),
-            Mode::Cbc => format!("{cipher}-cbc-tcw"),
-        })
+        match self.mode {
+            Mode::Xts => Some(format!("{cipher}-xts-plain64")),
+            Mode::Lrw => Some(format!("{cipher}-lrw-benbi")),
+            Mode::Cbc if *self.ciphers == ["blowfish_le"] || self.ciphers.len() > 1 => None,
+            Mode::Cbc => Some(format!("{cipher}-cbc-tcw")),
+        }
+    }
+
+    /// The mode, as cryptsetup calls it in its dump.
+    pub fn mode_name(&self) -> &'static str {
+        match self.mode {
+            Mode::Xts => "xts-plain64",
+            Mode::Lrw => "lrw-benbi",
+            Mode::Cbc if self.spec(0).is_some() => "cbc-tcw",
+            Mode::Cbc if self.in_one_chain() && self.ciphers.len() > 1 => "cbci-tcrypt",
+            Mode::Cbc => "cbc-tcrypt",
+        }
+    }
+
+    /// Whether all ciphers are in one chain of CBC.
+    fn in_one_chain(&self) -> bool {
+        let mut blocks = self.ciphers.iter().map(|cipher| sizes(cipher).0);
+        let first = blocks.next();
+        self.mode == Mode::Cbc && blocks.all(|len| Some(len) == first)
+    }
+
+    /// The chains of CBC, of which the first encrypts the plaintext: for each the indexes of its ciphers. None in other modes.
+    pub fn in_cbc(&self) -> Vec<Range<usize>> {
+        let all = self.ciphers.len();
+        match (self.mode, self.in_one_chain()) {
+            (Mode::Xts | Mode::Lrw, _) => Vec::new(),
+            (Mode::Cbc, true) => iter::once(0..all).collect(),
+            // cannot be cut off: there are three at most.
+            (Mode::Cbc, false) => (0..all).map(|at| at..at.saturating_add(1)).collect(),
+        }
+    }
+
+    /// In CBC, the seed of IVs and whitening. `None` if the material is too short.
+    pub fn seed<'a>(&self, material: &'a [u8]) -> Option<&'a [u8; SEED]> {
+        material.first_chunk()
+    }
+
+    /// The key of the cipher at `index` alone. `None` if there are not so many, or the material is too short.
+    pub fn bare_key<'a>(&self, index: usize, material: &'a [u8]) -> Option<&'a [u8]> {
+        let (_, len) = sizes(self.ciphers.get(index)?);
+        let seed = if self.mode == Mode::Xts { 0 } else { SEED };
+        let mut before = self.ciphers.iter().take(index).map(|cipher| sizes(cipher).1);
+        let start = before.try_fold(seed, usize::checked_add)?;
+        material.get(start..start.checked_add(len)?)
     }
 
     /// The key of the cipher at `index` as dm-crypt takes it, and its length: key, and what the mode has beside it. `None` if there are not so many ciphers, or the
     /// material is too short.
-    pub fn key(&self, index: usize, material: &[u8]) -> Option<(SecretArray<64>, usize)> {
-        self.ciphers.get(index)?;
-        let at = |start: usize, len: usize| material.get(start..start.checked_add(len)?);
-        let own = index.checked_mul(KEY)?;
-        let (key, tweak) = match self.mode {
+    pub fn key(&self, index: usize, material: &[u8]) -> Option<(SecretArray<96>, usize)> {
+        let key = self.bare_key(index, material)?;
+        let tweak = match self.mode {
             // All keys, and then the tweaks' of all.
-            Mode::Xts => (at(own, KEY)?, at(self.ciphers.len().checked_mul(KEY)?.checked_add(own)?, KEY)?),
-            Mode::Lrw => (at(SEED.checked_add(own)?, KEY)?, at(0, 16)?),
-            Mode::Cbc => (at(SEED.checked_add(own)?, KEY)?, at(0, SEED)?),
+            Mode::Xts => {
+                let start = self.ciphers.len().checked_add(index)?.checked_mul(KEY)?;
+                material.get(start..start.checked_add(KEY)?)?
+            }
+            Mode::Lrw => material.get(..16)?,
+            // The seeds of an IV and of the whitening, behind the last of the keys.
+            Mode::Cbc if index.checked_add(1)? == self.ciphers.len() => {
+                let (block, _) = sizes(self.ciphers.get(index)?);
+                material.get(..block.checked_add(16)?)?
+            }
+            Mode::Cbc => &[],
         };
         let mut joined = SecretArray::zeroed();
         for (to, from) in joined.iter_mut().zip(key.iter().chain(tweak)) {

@@ -59,6 +59,10 @@ pub enum HeaderError {
 impl Header {
     /// Bit of the flags: an encrypted system.
     pub const SYSTEM: u32 = 1;
+    /// The version of new headers: TrueCrypt 7 and all of VeraCrypt.
+    pub const VERSION: u16 = 5;
+    /// The least version of VeraCrypt that a new volume needs.
+    pub const PROGRAM: u16 = 0x010b;
     /// Bit of the flags: encrypted in place, and no system.
     pub const IN_PLACE: u32 = 2;
 
@@ -109,6 +113,39 @@ impl Header {
             sector_size,
             keys: own,
         }))
+    }
+
+    /// The header, decrypted, with the checksums that belong to it. Of version 5, whatever [`version`](Self::version) says.
+    pub fn to_bytes(&self) -> SecretArray<ENCRYPTED_LEN> {
+        let mut bytes = SecretArray::zeroed();
+        let mut put = |at: usize, field: &[u8]| {
+            // cannot be cut off: the fields below lie in the header.
+            for (to, from) in bytes.iter_mut().skip(at).zip(field) {
+                *to = *from;
+            }
+        };
+        put(
+            0,
+            match self.magic {
+                Magic::TrueCrypt => b"TRUE",
+                Magic::VeraCrypt => b"VERA",
+            },
+        );
+        put(4, &Self::VERSION.to_be_bytes());
+        put(6, &self.program.to_be_bytes());
+        put(8, &(!crc32(!0, &*self.keys)).to_be_bytes());
+        put(28, &self.hidden_size.to_be_bytes());
+        put(36, &self.size.to_be_bytes());
+        put(44, &self.data_start.to_be_bytes());
+        put(52, &self.encrypted_size.to_be_bytes());
+        put(60, &self.flags.to_be_bytes());
+        put(64, &self.sector_size.to_be_bytes());
+        put(192, &*self.keys);
+        let fields = bytes.first_chunk::<188>().map_or(0, |fields| !crc32(!0, fields)); // cannot be none: it has 448 bytes
+        for (to, from) in bytes.iter_mut().skip(188).zip(fields.to_be_bytes()) {
+            *to = from;
+        }
+        bytes
     }
 }
 

@@ -19,5 +19,7 @@ pub const HEADER_LEN: usize = 512;
 pub const SALT_LEN: usize = 64;
 /// Bytes behind the salt, which are encrypted.
 pub const ENCRYPTED_LEN: usize = HEADER_LEN - SALT_LEN;
+/// Bytes at the beginning of a device, and at its end, that hold a normal header and a hidden one.
+pub const GROUP_LEN: usize = 131_072;
 /// Bytes at the end of a header that hold the keys of the data.
 pub const KEYS_LEN: usize = 256;

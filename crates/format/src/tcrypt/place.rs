@@ -78,6 +78,15 @@ impl Place {
         }
     }
 
+    /// The places of the header and of its copy, of which this is one; `None` of headers that have no copy.
+    pub fn pair(self) -> Option<[Self; 2]> {
+        match self {
+            Self::Normal | Self::Backup => Some([Self::Normal, Self::Backup]),
+            Self::Hidden | Self::HiddenBackup => Some([Self::Hidden, Self::HiddenBackup]),
+            Self::OldHidden | Self::System => None,
+        }
+    }
+
     /// Whether the volume is a hidden one.
     pub fn is_hidden(self) -> bool {
         matches!(self, Self::Hidden | Self::OldHidden | Self::HiddenBackup)

@@ -46,6 +46,19 @@ fn a_header_is_read_field_by_field() {
 }
 
 #[test]
+fn a_header_is_written_as_it_was_read() {
+    let bytes = sound(|bytes| {
+        set(28, 0x3000)(bytes);
+        bytes[63] = 2;
+        bytes[64..68].copy_from_slice(&4096_u32.to_be_bytes());
+    });
+    let header = Header::read(&bytes).expect("acceptable").expect("a header");
+    assert_eq!(*header.to_bytes(), bytes);
+    let truecrypt = read(|bytes| bytes[..4].copy_from_slice(b"TRUE")).expect("acceptable").expect("a header");
+    assert_eq!(truecrypt.to_bytes()[..4], *b"TRUE");
+}
+
+#[test]
 fn a_header_with_one_defect_is_refused_by_its_field() {
     assert!(Header::read(&[0; ENCRYPTED_LEN]).expect("no header").is_none());
     assert!(read(|bytes| bytes[3] = b'a').expect("no header").is_none());
@@ -162,6 +175,23 @@ fn keys_of_a_cascade_come_first_and_those_of_tweaks_behind_them() {
     assert_eq!(lrw.spec(0).as_deref(), Some("twofish-lrw-benbi"));
     let cbc = find("aes", Mode::Cbc);
     assert_eq!((parts(&cbc, 0), cbc.spec(0).as_deref()), ((1, 0, 64), Some("aes-cbc-tcw")));
+    // Keys of other lengths in CBC follow one another, and the seed is behind the last.
+    let cbc = find("serpent-blowfish_le-aes", Mode::Cbc);
+    let bytes: [u8; 256] = core::array::from_fn(|at| at as u8);
+    let bare = [0, 1, 2].map(|index| cbc.bare_key(index, &bytes).map(|key| (key[0], key.len())));
+    assert_eq!(bare, [Some((32, 32)), Some((64, 56)), Some((120, 32))]);
+    assert_eq!(
+        [0, 1, 2].map(|index| cbc.key(index, &bytes).map(|(_, len)| len)),
+        [Some(32), Some(56), Some(64)]
+    );
+    assert_eq!((cbc.spec(0), cbc.mode_name()), (None, "cbc-tcrypt"));
+    assert_eq!(cbc.in_cbc(), [0..1, 1..2, 2..3]);
+    let outer = find("aes-twofish-serpent", Mode::Cbc);
+    let chains = outer.in_cbc();
+    assert_eq!((outer.mode_name(), chains.len(), chains.first()), ("cbci-tcrypt", 1, Some(&(0..3))));
+    let short = find("cast5", Mode::Cbc);
+    assert_eq!((short.spec(0).as_deref(), short.mode_name()), (Some("cast5-cbc-tcw"), "cbc-tcw"));
+    assert_eq!(short.key(0, &bytes).map(|(key, len)| (key[0], key[16], len)), Some((32, 0, 40)));
     assert!(one.key(1, &material).is_none() && one.spec(1).is_none());
     assert!(three.key(2, &material[..191]).is_none());
 }

@@ -2,3 +2,4 @@
 
 mod opening;
 mod tcrypt;
+mod tcrypt_write;

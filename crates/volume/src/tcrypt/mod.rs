@@ -4,18 +4,23 @@
 //! volume tries them in any order, on as many threads as there are; one derivation costs about a second, and all ciphers after it
 //! nothing.
 
+mod create;
 mod error;
 mod opened;
+mod seal;
 
+use atrest_cipher::CipherSpec;
 use atrest_device::{BlockDevice, Media};
-use atrest_format::tcrypt::{CHAINS, Chain, HEADER_LEN, Place, SALT_LEN};
+use atrest_format::tcrypt::{CHAINS, Chain, HEADER_LEN, Mode, Place, SALT_LEN};
 use atrest_kdf::Hash;
 use atrest_kdf::tcrypt::{Derivation, Family, KeyFiles, Password, derivations};
 
 use crate::{Passphrase, UnlockError};
 
-pub use error::TcryptError;
+pub use create::{NewTcrypt, chain_named, create};
+pub use error::{TcryptError, TcryptWriteError};
 pub use opened::Opened;
+pub use seal::NewPassword;
 
 /// What is said of a volume that says nothing of itself.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +102,7 @@ impl LockedTcrypt {
         let trials = trials(headers.len(), options)?;
         let wanted =
             |chain: &Chain| options.cipher.as_ref().is_none_or(|part| chain.name().contains(part.as_str()));
-        let chains: Vec<_> = CHAINS.into_iter().filter(wanted).collect();
+        let chains: Vec<_> = CHAINS.into_iter().filter(wanted).filter(is_built).collect();
         if trials.is_empty() || chains.is_empty() {
             return Err(TcryptError::NothingToTry.into());
         }
@@ -143,6 +148,13 @@ impl LockedTcrypt {
         }
         last
     }
+}
+
+/// Whether this build has the ciphers.
+fn is_built(chain: &Chain) -> bool {
+    let parses = |spec: String| spec.parse::<CipherSpec>().is_ok();
+    let mut specs = (0..chain.ciphers.len()).map(|index| chain.spec(index));
+    chain.mode != Mode::Xts || specs.all(|spec| spec.is_some_and(parses))
 }
 
 fn trials(headers: usize, options: &TcryptOptions) -> Result<Vec<Trial>, UnlockError> {

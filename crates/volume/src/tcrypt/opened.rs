@@ -1,6 +1,8 @@
 //! A header that was decrypted, and the volume that it describes.
 
-use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
+use core::ops::Range;
+
+use atrest_cipher::{CbcCipher, CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, WhitenedCbc};
 use atrest_format::tcrypt::{Chain, ENCRYPTED_LEN, Header, HeaderError, Layout, Mode, Place};
 use atrest_kdf::tcrypt::Derivation;
 use atrest_secret::{Locked, SecretArray};
@@ -8,7 +10,8 @@ use atrest_secret::{Locked, SecretArray};
 use super::TcryptError;
 use crate::data_mapper::data_mapper;
 use crate::{
-    Cascade, CryptTarget, Protection, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey,
+    Cascade, CryptTarget, Layer, Protection, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
+    VolumeKey,
 };
 
 /// What opened: a header, and by which derivation and ciphers.
@@ -62,7 +65,11 @@ fn decrypt(
     let options =
         MapperOptions { data_unit: ENCRYPTED_LEN, allow_equal_xts_halves: true, ..MapperOptions::default() };
     if chain.mode == Mode::Cbc {
-        return in_cbc(chain, material, unit);
+        for chain in in_cbc(chain, material, 0)?.iter().rev() {
+            // cannot fail: it is one chain of whole blocks.
+            chain.decrypt_unnumbered(&mut *unit).map_err(|_| UnlockError::UnsupportedType)?;
+        }
+        return Ok(unit);
     }
     for index in (0..chain.ciphers.len()).rev() {
         let (spec, key) = cipher(chain, index, material)?;
@@ -74,28 +81,48 @@ fn decrypt(
     Ok(unit)
 }
 
-/// A header in CBC is one chain: the IV is the beginning of the seed, and eight of its bytes whiten the ciphertext.
-fn in_cbc(
+/// Encrypts a header, in XTS.
+pub(super) fn encrypted(
     chain: &Chain,
     material: &[u8],
     mut unit: SecretArray<ENCRYPTED_LEN>,
 ) -> Result<SecretArray<ENCRYPTED_LEN>, UnlockError> {
-    let part = |range| material.get(range).ok_or(UnlockError::UnsupportedType);
-    let (iv, whitening, key) = (part(0..16)?, part(8..16)?, part(32..64)?);
-    let name = chain.ciphers.first().ok_or(UnlockError::UnsupportedType)?;
-    let spec: CipherSpec = format!("{name}-cbc-null").parse().map_err(UnlockError::UnsupportedCipher)?;
     let options = MapperOptions { data_unit: ENCRYPTED_LEN, ..MapperOptions::default() };
-    let mapper = Locked::try_new_with(|| Mapper::new(&spec, key, &options)).map_err(UnlockError::Key)?;
-    for (byte, white) in unit.iter_mut().zip(whitening.iter().cycle()) {
-        *byte ^= white;
-    }
-    // cannot fail: it is one data unit.
-    mapper.decrypt(DataUnitIndex(0), &mut *unit).map_err(|_| UnlockError::UnsupportedType)?;
-    // The IV of the mapper is zero.
-    for (byte, iv) in unit.iter_mut().zip(iv) {
-        *byte ^= iv;
+    for index in 0..chain.ciphers.len() {
+        let (spec, key) = cipher(chain, index, material)?;
+        let mapper =
+            Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options)).map_err(UnlockError::Key)?;
+        // cannot fail: it is one data unit.
+        mapper.encrypt(DataUnitIndex(0), &mut *unit).map_err(|_| UnlockError::UnsupportedType)?;
     }
     Ok(unit)
+}
+
+/// Each chain of CBC that the ciphers are in; the first encrypts the plaintext.
+fn in_cbc(chain: &Chain, material: &[u8], first_unit: u64) -> Result<Vec<Locked<WhitenedCbc>>, UnlockError> {
+    let seed = chain.seed(material).ok_or(UnlockError::UnsupportedType)?;
+    let cipher = |index: usize| {
+        let name = chain.ciphers.get(index).ok_or(UnlockError::UnsupportedType)?;
+        Ok((named(name)?, chain.bare_key(index, material).ok_or(UnlockError::UnsupportedType)?))
+    };
+    let joined = |indexes: Range<usize>| {
+        let keys: Vec<_> = indexes.map(cipher).collect::<Result<_, UnlockError>>()?;
+        let made: Result<_, KeyError> = Locked::try_new_with(|| WhitenedCbc::new(&keys, seed, first_unit));
+        made.map_err(UnlockError::Key)
+    };
+    chain.in_cbc().into_iter().map(joined).collect()
+}
+
+fn named(cipher: &str) -> Result<CbcCipher, UnlockError> {
+    Ok(match cipher {
+        "aes" => CbcCipher::Aes,
+        "serpent" => CbcCipher::Serpent,
+        "twofish" => CbcCipher::Twofish,
+        "blowfish_le" => CbcCipher::BlowfishLe,
+        "cast5" => CbcCipher::Cast5,
+        "des3_ede" => CbcCipher::Des3Ede,
+        _ => return Err(UnlockError::UnsupportedType),
+    })
 }
 
 impl Opened {
@@ -126,9 +153,47 @@ impl Opened {
     /// nobody should use.
     pub fn volume(&self, device: u64, options: &UnlockOptions) -> Result<Volume, UnlockError> {
         let layout = self.header.layout(self.place, self.chain.mode, device).map_err(TcryptError::Layout)?;
-        let mut mappers = Vec::new();
-        let mut targets = Vec::new();
-        let mut weak = false;
+        let (protection, weak) = match self.chain.mode {
+            Mode::Cbc => {
+                let chains = in_cbc(&self.chain, &*self.header.keys, layout.first_unit)?;
+                (Protection::Cascade(cascade(chains)?), false)
+            }
+            Mode::Xts | Mode::Lrw => self.mappers(layout, options)?,
+        };
+        let targets = if options.keep_key { self.targets(layout)? } else { Vec::new() };
+        let segment = Segment { start: 0, len: layout.len, media_offset: layout.start, protection };
+        Ok(Volume::new(VolumeFormat::Tcrypt, vec![segment])
+            .with_targets(targets)
+            .with_read_only(options.read_only || weak))
+    }
+
+    /// The outer volume, whose hidden one was opened, too: nobody may write what is the hidden one's.
+    ///
+    /// # Errors
+    /// Those of [`volume`](Self::volume), for either of them. [`TcryptError::NotInside`] if the hidden volume is none, or does not lie in this one.
+    pub fn volume_protecting(
+        &self,
+        hidden: &Self,
+        device: u64,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        let outer = self.header.layout(self.place, self.chain.mode, device).map_err(TcryptError::Layout)?;
+        let inner =
+            hidden.header.layout(hidden.place, hidden.chain.mode, device).map_err(TcryptError::Layout)?;
+        let starts = inner.start.checked_sub(outer.start);
+        let ends = starts.and_then(|start| start.checked_add(inner.len)).filter(|end| *end <= outer.len);
+        let (Some(start), Some(end)) = (starts, ends) else { return Err(TcryptError::NotInside.into()) };
+        if !hidden.place.is_hidden() || self.place.is_hidden() {
+            return Err(TcryptError::NotInside.into());
+        }
+        // Before TrueCrypt 6.0 the hidden volume's header is behind it, in the outer one's data.
+        let end = if hidden.place == Place::OldHidden { outer.len } else { end };
+        Ok(self.volume(device, options)?.with_protected(start..end))
+    }
+
+    /// A mapper for each cipher, and whether one of them may only read.
+    fn mappers(&self, layout: Layout, options: &UnlockOptions) -> Result<(Protection, bool), UnlockError> {
+        let (mut mappers, mut weak) = (Vec::new(), false);
         for index in 0..self.chain.ciphers.len() {
             let (spec, key) = cipher(&self.chain, index, &*self.header.keys)?;
             let mapper = MapperOptions { iv_offset: layout.first_unit, ..MapperOptions::default() };
@@ -136,30 +201,38 @@ impl Opened {
                 data_mapper(&spec, &key, options, mapper).map_err(UnlockError::Key)?;
             mappers.push(mapper);
             weak |= for_reading;
-            if options.keep_key {
-                targets.push(target(&spec, key, layout));
-            }
         }
         let protection = match <[_; 1]>::try_from(mappers) {
             Ok([only]) => Protection::Mapper(only),
-            // cannot fail: each has data units of 512 bytes, and there are some.
-            Err(several) => {
-                Protection::Cascade(Cascade::new(several).map_err(|_| UnlockError::UnsupportedType)?)
-            }
+            Err(several) => Protection::Cascade(cascade(several)?),
         };
-        let segment = Segment { start: 0, len: layout.len, media_offset: layout.start, protection };
-        Ok(Volume::new(VolumeFormat::Tcrypt, vec![segment])
-            .with_targets(targets)
-            .with_read_only(options.read_only || weak))
+        Ok((protection, weak))
+    }
+
+    /// What the kernel has to be told; nothing of ciphers that it does not have.
+    fn targets(&self, layout: Layout) -> Result<Vec<CryptTarget>, UnlockError> {
+        let specs = (0..self.chain.ciphers.len()).map(|index| self.chain.spec(index));
+        let Some(specs) = specs.collect::<Option<Vec<_>>>() else { return Ok(Vec::new()) };
+        let target = |(index, cipher)| {
+            let (key, len) = self.chain.key(index, &*self.header.keys).ok_or(UnlockError::UnsupportedType)?;
+            let key = VolumeKey::copy_from(key.get(..len).ok_or(UnlockError::UnsupportedType)?);
+            Ok(target(cipher, key, layout))
+        };
+        specs.into_iter().enumerate().map(target).collect()
     }
 }
 
-fn target(spec: &CipherSpec, key: VolumeKey, layout: Layout) -> CryptTarget {
+fn cascade<L: Into<Layer>>(layers: Vec<L>) -> Result<Cascade, UnlockError> {
+    // cannot fail: each has data units of 512 bytes, and there are some.
+    Cascade::new(layers).map_err(|_| UnlockError::UnsupportedType)
+}
+
+fn target(cipher: String, key: VolumeKey, layout: Layout) -> CryptTarget {
     CryptTarget {
         start: 0,
         len: layout.len,
         media_offset: layout.start,
-        cipher: spec.to_string(),
+        cipher,
         key,
         digest: None,
         iv_offset: layout.first_unit,
