@@ -34,7 +34,7 @@ backends!(
     Camellia in library, if "camellia";
     Cast6 in library, if "cast6";
     Noekeon in noekeon, if "noekeon";
-    Serpent in library, if "serpent";
+    Serpent in backend, if "serpent";
     Speck in speck, if "speck";
     Twofish in twofish, if "twofish";
 );
