@@ -3,9 +3,14 @@
 /// One cipher block.
 pub(crate) type Block = [u8; 16];
 
-/// Cipher blocks that the generic modes keep in flight: enough to fill the widest portable implementation.
-pub(crate) const LANES: usize =
-    if cfg!(any(target_arch = "x86_64", target_pointer_width = "64")) { 8 } else { 2 };
+/// Cipher blocks that the generic modes keep in flight: enough to fill the widest implementation that knows no mode.
+pub(crate) const LANES: usize = if cfg!(target_arch = "x86_64") {
+    16
+} else if cfg!(target_pointer_width = "64") {
+    8
+} else {
+    2
+};
 
 /// Which way a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

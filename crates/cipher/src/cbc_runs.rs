@@ -4,14 +4,14 @@
 use core::fmt;
 
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
+#[cfg(feature = "serpent")]
+use crate::backend::{Serpent, VectorChoice};
 use crate::block::{BlockCipher, Direction};
 #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 use crate::block64::Chained64;
 use crate::key_error::KeyError;
 #[cfg(feature = "cast6")]
 use crate::library::Cast6;
-#[cfg(feature = "serpent")]
-use crate::library::Serpent;
 use crate::mode::AnyMode;
 use crate::mode::cbc::CbcBackend;
 use crate::run::{Run, without_traces};
@@ -183,7 +183,9 @@ impl CbcRuns {
                 Chained::Aes(aes)
             }
             #[cfg(feature = "serpent")]
-            CbcCipher::Serpent => Chained::Serpent(Serpent::new(key).ok_or(wrong_length)?),
+            CbcCipher::Serpent => {
+                Chained::Serpent(Serpent::new(key, VectorChoice::best()).ok_or(wrong_length)?)
+            }
             #[cfg(feature = "twofish")]
             CbcCipher::Twofish => Chained::Twofish(Twofish::new(key).ok_or(wrong_length)?),
             #[cfg(feature = "cast6")]

@@ -2,6 +2,8 @@
 
 use atrest_secret::{SecretArray, constant_time_eq, with_wiped_stack};
 
+#[cfg(feature = "serpent")]
+use crate::backend::Serpent;
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
 use crate::block::Direction;
 #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
@@ -15,8 +17,6 @@ use crate::key_error::KeyError;
 use crate::library::Camellia;
 #[cfg(feature = "kuznyechik")]
 use crate::library::Kuznyechik;
-#[cfg(feature = "serpent")]
-use crate::library::Serpent;
 use crate::mode::adiantum::{HashKeys, WideBlock};
 use crate::mode::hctr2::{self, Hctr2Key};
 use crate::mode::lrw::LrwKey;
@@ -292,7 +292,9 @@ impl AnyKeyed {
             #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
             Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => Self::Short(Keyed64::new(spec, key)?),
             #[cfg(feature = "serpent")]
-            Cipher::Serpent => Self::Serpent(Keyed::new(spec, (key, essiv_key), options, Serpent::new)?),
+            Cipher::Serpent => Self::Serpent(Keyed::new(spec, (key, essiv_key), options, |key| {
+                Serpent::new(key, options.vectors_or_best())
+            })?),
             #[cfg(feature = "twofish")]
             Cipher::Twofish => Self::Twofish(Keyed::new(spec, (key, essiv_key), options, Twofish::new)?),
             #[cfg(feature = "camellia")]

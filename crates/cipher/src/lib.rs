@@ -40,6 +40,8 @@
 //! Each gives the same bytes for any data unit, run and alignment. 512 bytes are a whole batch of `vaes-512` and two of
 //! `vaes-256`: units of 512, 1024 … 4096 bytes have no tail there.
 //!
+//! Serpent has a block in each lane of 32 bits, as [`VectorChoice`] says: 16 with AVX-512, 8 with AVX2, 4 with SSE2 and Advanced SIMD.
+//!
 //! [`aead`](mod@aead) is authenticated encryption, for media that have room for tags. [`TaggedMapper`] is dm-crypt's: GCM, CCM, AEGIS,
 //! ChaCha20-Poly1305, or a cipher with an HMAC, over runs of data units with a tag beside each.
 //!
@@ -84,10 +86,12 @@ mod tweak;
 
 // Block ciphers in portable code, and rules that make IVs with a key or of the data.
 mod data_rule;
-#[cfg(any(feature = "camellia", feature = "cast6", feature = "kuznyechik", feature = "serpent"))]
+#[cfg(any(feature = "camellia", feature = "cast6", feature = "kuznyechik"))]
 mod library;
 #[cfg(feature = "noekeon")]
 mod noekeon;
+#[cfg(feature = "serpent")]
+mod serpent;
 #[cfg(feature = "speck")]
 mod speck;
 #[cfg(feature = "twofish")]

@@ -1,5 +1,4 @@
-//! Block ciphers that library crates bring. Serpent is bit-sliced; CAST6, Camellia and Kuznyechik read tables
-//! at secret indices and are not constant-time.
+//! Block ciphers that library crates bring. They read tables at secret indices and are not constant-time.
 
 use crate::block::{Block, BlockCipher};
 
@@ -41,11 +40,6 @@ macro_rules! library_cipher {
     };
 }
 
-#[cfg(feature = "serpent")]
-library_cipher!(
-    /// Serpent, any key from 16 to 32 bytes.
-    Serpent of serpent, true, Any => Serpent
-);
 #[cfg(feature = "cast6")]
 library_cipher!(
     /// CAST6 (RFC 2612), keys of 16, 20 … 32 bytes.

@@ -198,6 +198,12 @@ fn use_secrets() {
     }
     // valgrind has no AVX-512, and says so to those who ask the CPU.
     for vectors in VectorChoice::detected() {
+        let options = MapperOptions {
+            allow_equal_xts_halves: true,
+            vectors: Some(vectors),
+            ..MapperOptions::default()
+        };
+        use_secrets_in("serpent-xts-plain64", 64, &options);
         for spec in VECTOR_MODES {
             for data_unit in [512, 528, 2048] {
                 let options = MapperOptions {

@@ -238,8 +238,9 @@ fn no_run_leaves_a_key_on_the_stack() {
                 let options = MapperOptions { backend: Some(backend), ..options };
                 wrong.extend(check(&spec, key_len, &options, deepest));
             }
-            // Only ChaCha and the modes made of it have other vector code than AES.
-            for vectors in VectorChoice::detected().filter(|_| spec.to_string().contains("chacha")) {
+            // Only Serpent, ChaCha and the modes made of that have other vector code than AES.
+            let of_vectors = ["chacha", "serpent"].iter().any(|cipher| spec.to_string().contains(cipher));
+            for vectors in VectorChoice::detected().filter(|_| of_vectors) {
                 let options = MapperOptions { vectors: Some(vectors), ..options };
                 wrong.extend(check(&spec, key_len, &options, deepest));
             }

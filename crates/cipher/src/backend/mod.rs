@@ -33,6 +33,8 @@ mod register;
 #[allow(unsafe_code)]
 mod rounds;
 mod schedule;
+#[cfg(feature = "serpent")]
+mod serpent;
 #[cfg(feature = "sha2")]
 mod sha;
 mod software;
@@ -47,6 +49,8 @@ mod wide;
 pub(crate) use hardware::{AnyAes, Kind, MadeOfAes, VectorKind, for_any_aes, make_with_aes};
 pub(crate) use polyval::PolyvalKey;
 pub(crate) use portable::PortableAes;
+#[cfg(feature = "serpent")]
+pub(crate) use serpent::Serpent;
 #[cfg(feature = "sha2")]
 pub(crate) use sha::ShaVectors;
 pub use vectors::VectorChoice;

@@ -35,7 +35,7 @@ backends!(
     Cast6 in library, if "cast6";
     Kuznyechik in library, if "kuznyechik";
     Noekeon in noekeon, if "noekeon";
-    Serpent in library, if "serpent";
+    Serpent in backend, if "serpent";
     Speck in speck, if "speck";
     Twofish in twofish, if "twofish";
 );

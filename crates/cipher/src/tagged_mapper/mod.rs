@@ -27,14 +27,14 @@ use self::spec::{IvSource, Kind};
 pub use self::spec::{TaggedSpec, TaggedSpecError};
 use self::units::{AnyIv, AnyTag, MOST, UnitsWithTags};
 use crate::aegis::AegisKey;
+#[cfg(feature = "serpent")]
+use crate::backend::Serpent;
 use crate::backend::{AnyAes, BackendChoice, for_any_aes, make_with_aes};
 use crate::block::Direction;
 use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
 #[cfg(feature = "camellia")]
 use crate::library::Camellia;
-#[cfg(feature = "serpent")]
-use crate::library::Serpent;
 use crate::options::MapperOptions;
 use crate::run::{DataUnitIndex, RunError, without_traces};
 use crate::spec::Cipher;
@@ -198,7 +198,9 @@ impl KeyedKind {
                 Self::Ccm(aes)
             }
             #[cfg(feature = "serpent")]
-            Kind::Gcm(Cipher::Serpent) => Self::SerpentGcm(Gcm::new(Serpent::new(key).ok_or(wrong_length)?)),
+            Kind::Gcm(Cipher::Serpent) => {
+                Self::SerpentGcm(Gcm::new(Serpent::new(key, options.vectors_or_best()).ok_or(wrong_length)?))
+            }
             #[cfg(feature = "twofish")]
             Kind::Gcm(Cipher::Twofish) => Self::TwofishGcm(Gcm::new(Twofish::new(key).ok_or(wrong_length)?)),
             #[cfg(feature = "camellia")]

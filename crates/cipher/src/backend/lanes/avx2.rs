@@ -36,6 +36,9 @@ vector_instructions!(
 #[cfg(feature = "sha2")]
 super::sha2::sha_instructions!(Avx2, super::__m256i, sha2, "avx2");
 
+#[cfg(feature = "serpent")]
+super::serpent::serpent_instructions!(Avx2, super::__m256i, serpent, "avx2");
+
 // SAFETY (all of the blocks below): the caller has AVX2 and passes pointers as the trait asks.
 impl Lanes for __m256i {
     const WORDS: usize = 8;
@@ -68,6 +71,36 @@ impl Lanes for __m256i {
                 12 => _mm256_or_si256(_mm256_slli_epi32::<12>(self), _mm256_srli_epi32::<20>(self)),
                 _ => _mm256_or_si256(_mm256_slli_epi32::<7>(self), _mm256_srli_epi32::<25>(self)),
             }
+        }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn up32<const BITS: i32>(self) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm256_slli_epi32::<BITS>(self) }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn turned_left32<const UP: i32, const DOWN: i32>(self) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm256_or_si256(_mm256_slli_epi32::<UP>(self), _mm256_srli_epi32::<DOWN>(self)) }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn transposed32([a, b, c, d]: [Self; 4]) -> [Self; 4] {
+        // SAFETY: registers only.
+        unsafe {
+            let (ab, more_ab) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+            let (cd, more_cd) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+            [
+                _mm256_unpacklo_epi64(ab, cd),
+                _mm256_unpackhi_epi64(ab, cd),
+                _mm256_unpacklo_epi64(more_ab, more_cd),
+                _mm256_unpackhi_epi64(more_ab, more_cd),
+            ]
         }
     }
 

@@ -1,5 +1,7 @@
 //! AVX-512 (F, BW, VL and DQ) on x86-64.
 
+#[cfg(feature = "serpent")]
+use core::arch::x86_64::_mm512_sllv_epi32;
 use core::arch::x86_64::{
     __m512i, _mm256_add_epi64, _mm256_storeu_si256, _mm512_add_epi32, _mm512_add_epi64,
     _mm512_castsi512_si256, _mm512_extracti64x4_epi64, _mm512_mul_epu32, _mm512_permutex2var_epi64,
@@ -38,6 +40,9 @@ vector_instructions!(
 #[cfg(feature = "sha2")]
 super::sha2::sha_instructions!(Avx512, super::__m512i, sha2, "avx512f,avx512bw,avx512dq,avx512vl");
 
+#[cfg(feature = "serpent")]
+super::serpent::serpent_instructions!(Avx512, super::__m512i, serpent, "avx512f,avx512bw,avx512dq,avx512vl");
+
 // SAFETY (all of the blocks below): the caller has these parts of AVX-512 and passes pointers as the trait asks.
 impl Lanes for __m512i {
     const WORDS: usize = 16;
@@ -64,6 +69,36 @@ impl Lanes for __m512i {
     unsafe fn rotate32<const BITS: i32>(self) -> Self {
         // SAFETY: registers only.
         unsafe { _mm512_rol_epi32::<BITS>(self) }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn up32<const BITS: i32>(self) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm512_sllv_epi32(self, Self::splat32(BITS as u32)) }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn turned_left32<const UP: i32, const DOWN: i32>(self) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm512_rol_epi32::<UP>(self) }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn transposed32([a, b, c, d]: [Self; 4]) -> [Self; 4] {
+        // SAFETY: registers only.
+        unsafe {
+            let (ab, more_ab) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+            let (cd, more_cd) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+            [
+                _mm512_unpacklo_epi64(ab, cd),
+                _mm512_unpackhi_epi64(ab, cd),
+                _mm512_unpacklo_epi64(more_ab, more_cd),
+                _mm512_unpackhi_epi64(more_ab, more_cd),
+            ]
+        }
     }
 
     #[inline(always)]

@@ -21,6 +21,8 @@ mod neon;
 pub(crate) mod planted;
 mod poly;
 pub(crate) mod run;
+#[cfg(feature = "serpent")]
+pub(crate) mod serpent;
 #[cfg(all(feature = "sha2", target_arch = "x86_64"))]
 pub(crate) mod sha2;
 #[cfg(target_arch = "x86_64")]
@@ -53,6 +55,15 @@ pub(crate) trait Lanes: Register {
     unsafe fn splat64(value: u64) -> Self;
     unsafe fn add32(self, other: Self) -> Self;
     unsafe fn rotate32<const BITS: i32>(self) -> Self;
+    /// Lanes of 32 bits, `BITS` to the left. Zeros come in.
+    #[cfg(feature = "serpent")]
+    unsafe fn up32<const BITS: i32>(self) -> Self;
+    /// Lanes of 32 bits, turned by `UP` bits to the left; `DOWN` is 32 less `UP`.
+    #[cfg(feature = "serpent")]
+    unsafe fn turned_left32<const UP: i32, const DOWN: i32>(self) -> Self;
+    /// In each quarter of 128 bits: lane i of register j to lane j of register i, for lanes of 32 bits.
+    #[cfg(feature = "serpent")]
+    unsafe fn transposed32(registers: [Self; 4]) -> [Self; 4];
     unsafe fn up64<const BITS: i32>(self) -> Self;
     unsafe fn down64<const BITS: i32>(self) -> Self;
     /// Product of the low halves of 64-bit lanes.

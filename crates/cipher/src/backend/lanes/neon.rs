@@ -36,6 +36,9 @@ vector_instructions!(
     "neon"
 );
 
+#[cfg(feature = "serpent")]
+super::serpent::serpent_instructions!(Neon, super::uint32x4_t, serpent, "neon");
+
 // SAFETY (all of the blocks below): the caller has Advanced SIMD and passes pointers as the trait asks.
 impl Lanes for uint32x4_t {
     const WORDS: usize = 4;
@@ -68,6 +71,37 @@ impl Lanes for uint32x4_t {
                 8 => vsriq_n_u32::<24>(vshlq_n_u32::<8>(self), self),
                 _ => vsriq_n_u32::<25>(vshlq_n_u32::<7>(self), self),
             }
+        }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn up32<const BITS: i32>(self) -> Self {
+        // SAFETY: registers only.
+        unsafe { vshlq_n_u32::<BITS>(self) }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn turned_left32<const UP: i32, const DOWN: i32>(self) -> Self {
+        // SAFETY: registers only.
+        unsafe { vsriq_n_u32::<DOWN>(vshlq_n_u32::<UP>(self), self) }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn transposed32([a, b, c, d]: [Self; 4]) -> [Self; 4] {
+        // SAFETY: registers only.
+        unsafe {
+            let wide = |x: Self| vreinterpretq_u64_u32(x);
+            let (ab, more_ab) = (wide(vtrn1q_u32(a, b)), wide(vtrn2q_u32(a, b)));
+            let (cd, more_cd) = (wide(vtrn1q_u32(c, d)), wide(vtrn2q_u32(c, d)));
+            [
+                narrow(vtrn1q_u64(ab, cd)),
+                narrow(vtrn1q_u64(more_ab, more_cd)),
+                narrow(vtrn2q_u64(ab, cd)),
+                narrow(vtrn2q_u64(more_ab, more_cd)),
+            ]
         }
     }
 

@@ -90,6 +90,21 @@ impl Lanes for Leaky {
         }
     }
 
+    #[cfg(feature = "serpent")]
+    unsafe fn up32<const BITS: i32>(self) -> Self {
+        unreachable!("ChaCha has no use for it")
+    }
+
+    #[cfg(feature = "serpent")]
+    unsafe fn turned_left32<const UP: i32, const DOWN: i32>(self) -> Self {
+        unreachable!("ChaCha has no use for it")
+    }
+
+    #[cfg(feature = "serpent")]
+    unsafe fn transposed32(_: [Self; 4]) -> [Self; 4] {
+        unreachable!("ChaCha has no use for it")
+    }
+
     unsafe fn up64<const BITS: i32>(self) -> Self {
         unreachable!("ChaCha has no use for it")
     }

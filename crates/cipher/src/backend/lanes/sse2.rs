@@ -28,6 +28,9 @@ vector_instructions!(
     "sse2"
 );
 
+#[cfg(feature = "serpent")]
+super::serpent::serpent_instructions!(Sse2, super::__m128i, serpent, "sse2");
+
 // SAFETY (all of the blocks below): SSE2 is part of x86-64, and the caller passes pointers as the trait asks.
 impl Lanes for __m128i {
     const WORDS: usize = 4;
@@ -60,6 +63,36 @@ impl Lanes for __m128i {
                 12 => _mm_or_si128(_mm_slli_epi32::<12>(self), _mm_srli_epi32::<20>(self)),
                 _ => _mm_or_si128(_mm_slli_epi32::<7>(self), _mm_srli_epi32::<25>(self)),
             }
+        }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn up32<const BITS: i32>(self) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm_slli_epi32::<BITS>(self) }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn turned_left32<const UP: i32, const DOWN: i32>(self) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm_or_si128(_mm_slli_epi32::<UP>(self), _mm_srli_epi32::<DOWN>(self)) }
+    }
+
+    #[cfg(feature = "serpent")]
+    #[inline(always)]
+    unsafe fn transposed32([a, b, c, d]: [Self; 4]) -> [Self; 4] {
+        // SAFETY: registers only.
+        unsafe {
+            let (ab, more_ab) = (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+            let (cd, more_cd) = (_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
+            [
+                _mm_unpacklo_epi64(ab, cd),
+                _mm_unpackhi_epi64(ab, cd),
+                _mm_unpacklo_epi64(more_ab, more_cd),
+                _mm_unpackhi_epi64(more_ab, more_cd),
+            ]
         }
     }
 

@@ -1,0 +1,84 @@
+//! Serpent by whatever vector instructions there are.
+
+use super::hardware::VectorKind;
+#[cfg(target_arch = "aarch64")]
+use super::lanes::Neon;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+use super::lanes::serpent::SerpentInstructions;
+#[cfg(target_arch = "x86_64")]
+use super::lanes::{Avx2, Avx512, Sse2};
+use super::vectors::VectorChoice;
+use crate::block::{Block, BlockCipher, Direction};
+use crate::serpent::Keys;
+
+/// A keyed Serpent.
+pub(crate) struct Serpent {
+    keys: Keys,
+    cpu: Cpu,
+}
+
+/// The instructions for it: the proof that the CPU has them. What only Poly1305 has a use for is left out.
+enum Cpu {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Sse2(Sse2),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+    Neon(Neon),
+}
+
+impl Serpent {
+    /// Expands a key of 16 to 32 bytes; `None` for other lengths.
+    pub(crate) fn new(key: &[u8], vectors: VectorChoice) -> Option<Self> {
+        let cpu = match vectors.kind() {
+            VectorKind::Portable => Cpu::Portable,
+            #[cfg(target_arch = "x86_64")]
+            VectorKind::Sse2(cpu) => Cpu::Sse2(cpu),
+            #[cfg(target_arch = "x86_64")]
+            VectorKind::Avx2(cpu) => Cpu::Avx2(cpu),
+            #[cfg(target_arch = "x86_64")]
+            VectorKind::Avx512(cpu) => Cpu::Avx512(cpu),
+            #[cfg(target_arch = "x86_64")]
+            VectorKind::Avx512Ifma(_) => Cpu::Avx512(Avx512::detect()?),
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            VectorKind::Neon(cpu) => Cpu::Neon(cpu),
+        };
+        Some(Self { keys: Keys::new(key)?, cpu })
+    }
+}
+
+impl BlockCipher for Serpent {
+    const CONSTANT_TIME: bool = true;
+
+    fn encrypt(&self, blocks: &mut [Block]) {
+        self.apply(Direction::Encrypt, blocks);
+    }
+
+    fn decrypt(&self, blocks: &mut [Block]) {
+        self.apply(Direction::Decrypt, blocks);
+    }
+
+    fn apply(&self, direction: Direction, blocks: &mut [Block]) {
+        match (&self.cpu, blocks.len()) {
+            (Cpu::Portable, _) | (_, 1) => {
+                for block in blocks {
+                    match direction {
+                        Direction::Encrypt => self.keys.encrypt(block),
+                        Direction::Decrypt => self.keys.decrypt(block),
+                    }
+                }
+            }
+            #[cfg(target_arch = "x86_64")]
+            (Cpu::Sse2(cpu), _) => cpu.serpent(&self.keys, direction, blocks),
+            #[cfg(target_arch = "x86_64")]
+            (Cpu::Avx2(cpu), _) => cpu.serpent(&self.keys, direction, blocks),
+            #[cfg(target_arch = "x86_64")]
+            (Cpu::Avx512(cpu), _) => cpu.serpent(&self.keys, direction, blocks),
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            (Cpu::Neon(cpu), _) => cpu.serpent(&self.keys, direction, blocks),
+        }
+    }
+}
