@@ -1,4 +1,5 @@
 //! Opening, from the path of a file to its plaintext.
 
+mod bitlocker;
 mod opening;
 mod tcrypt;
