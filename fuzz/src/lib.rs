@@ -4,6 +4,7 @@
 //! campaigns (`fuzz/packed`) and a seeded sample of mutations on the pinned toolchain. Seeds come from real tools:
 //! `cargo run -p atrest-fuzz --bin make-seeds`.
 
+mod bitlocker;
 mod boot;
 mod control;
 mod crc;
@@ -37,6 +38,7 @@ mod trees;
 mod verity;
 mod vhost_user;
 
+pub use bitlocker::{bitlocker, bitlocker_seed};
 pub use boot::{cmdline, crypttab};
 pub use control::control;
 pub(crate) use crc::crc32;
@@ -121,6 +123,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("verity", verity),
     ("integrity", integrity),
     ("tcrypt", tcrypt),
+    ("bitlocker", bitlocker),
     ("loopaes", loopaes),
 ];
 

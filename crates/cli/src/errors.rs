@@ -27,6 +27,7 @@ use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_nbd::ConnectError;
 use atrest_nbd::wire::WireError;
 use atrest_open::DeviceOpenError;
+use atrest_volume::bitlocker::BitLockerError;
 use atrest_volume::loopaes::LoopAesError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
@@ -234,6 +235,7 @@ impl From<UnlockError> for Failure {
             }
             UnlockError::LoopAes(error) => Self::parameters(error),
             UnlockError::Tcrypt(error) => error.into(),
+            UnlockError::BitLocker(error) => error.into(),
             UnlockError::WrongPassphrase => Self::new(Code::Refused, "wrong passphrase: no keyslot opens with it")
                 .hint("check keyboard layout, Caps Lock and a newline at the end of a key file; `atrest key list` shows the keyslots"),
             UnlockError::WrongPassphraseOrDamaged { .. } => Self::new(Code::Refused, format!("wrong passphrase: {error}"))
@@ -551,6 +553,27 @@ impl From<ChoiceError> for Failure {
     }
 }
 
+impl From<BitLockerError> for Failure {
+    fn from(error: BitLockerError) -> Self {
+        match error {
+            BitLockerError::NotOpened { .. } => Self::new(Code::Refused, error).hint(
+                "a recovery password has 48 digits and dashes; a startup key is given by --key-file FILE.BEK",
+            ),
+            BitLockerError::NoneToTry { .. } => Self::parameters(error)
+                .hint("in Windows, `manage-bde -protectors -add` adds a recovery password"),
+            BitLockerError::KeyLen { .. } => Self::parameters(error),
+            BitLockerError::Boot(_) | BitLockerError::Metadata(_) | BitLockerError::Layout(_) => {
+                Self::new(Code::Device, error)
+                    .hint("is the image whole? --header FILE takes what `atrest header backup` has written")
+            }
+            BitLockerError::OnWrite | BitLockerError::State(_) => Self::new(Code::Device, error).hint(
+                "Windows completes the encryption or takes it away: `manage-bde -status` tells how far it is",
+            ),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
 impl From<TcryptError> for Failure {
     fn from(error: TcryptError) -> Self {
         match error {
@@ -757,6 +780,7 @@ impl From<DmError> for Failure {
             DmError::NameTaken { .. } => {
                 Self::new(Code::Busy, error).hint("choose another NAME; `atrest status` shows what is open")
             }
+            DmError::Shown => Self::parameters(error).hint("--nbd and --fuse show it"),
             DmError::NotOpen { .. } | DmError::NotCrypt { .. } | DmError::OtherKind { .. } => {
                 Self::new(Code::Device, error).hint("`atrest status` shows what is open")
             }

@@ -18,6 +18,7 @@
 
 extern crate alloc;
 
+pub mod bitlocker;
 pub mod integrity;
 pub mod loopaes;
 pub mod luks2;

@@ -44,6 +44,8 @@ extern crate alloc;
 extern crate std;
 
 mod backend;
+#[cfg(feature = "std")]
+pub mod bitlocker;
 mod catena;
 mod error;
 pub mod fixed;

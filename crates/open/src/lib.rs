@@ -32,6 +32,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "foreign")]
+mod bitlocker;
 mod device;
 mod error;
 mod held;

@@ -13,7 +13,7 @@ use atrest_volume::{Devices, OpenError, UnlockError, UnlockOptions, Volume, Volu
 use crate::token::Token;
 use crate::{Key, luks, plain};
 #[cfg(feature = "foreign")]
-use crate::{loopaes, tcrypt};
+use crate::{bitlocker, loopaes, tcrypt};
 
 /// What a caller knows of a volume before it is looked at.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,9 @@ pub enum Format {
     /// loop-AES, without a header, too.
     #[cfg(feature = "foreign")]
     LoopAes(LoopAesOptions),
+    /// BitLocker, and nothing else.
+    #[cfg(feature = "foreign")]
+    BitLocker,
     /// TrueCrypt or VeraCrypt, of which nothing on the device shows that it is there.
     #[cfg(feature = "foreign")]
     Tcrypt {
@@ -60,6 +63,15 @@ pub trait Locked {
     /// ([`MayBeWrongKey`](crate::MayBeWrongKey)); anything else is about the volume.
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError>;
 
+    /// The volume, where its key is on the device itself in the clear, so that nobody is to be asked; `None` elsewhere.
+    ///
+    /// # Errors
+    /// As [`try_key`](Self::try_key), once there is such a key.
+    fn without_key(&self, options: &UnlockOptions) -> Result<Option<Volume>, UnlockError> {
+        let _ = options;
+        Ok(None)
+    }
+
     /// The tokens of the header, which may have its key.
     fn tokens(&self) -> Vec<Token> {
         Vec::new()
@@ -79,7 +91,11 @@ pub trait Locked {
 type Probe = for<'a> fn(Devices<'a>) -> Result<Option<Box<dyn Locked + 'a>>, OpenError>;
 
 /// The formats that have a header. The first one that is found counts.
-const WITH_HEADER: &[Probe] = &[luks::probe];
+const WITH_HEADER: &[Probe] = &[
+    luks::probe,
+    #[cfg(feature = "foreign")]
+    bitlocker::probe,
+];
 
 /// The volume on these devices.
 pub(crate) fn find<'a>(devices: Devices<'a>, format: &Format) -> Result<Box<dyn Locked + 'a>, OpenError> {
@@ -87,6 +103,8 @@ pub(crate) fn find<'a>(devices: Devices<'a>, format: &Format) -> Result<Box<dyn 
         Format::Plain { options, hash } => Ok(plain::locked(devices, options.clone(), *hash)),
         #[cfg(feature = "foreign")]
         Format::LoopAes(options) => Ok(loopaes::locked(devices, options.clone())),
+        #[cfg(feature = "foreign")]
+        Format::BitLocker => Ok(bitlocker::locked(devices)),
         #[cfg(feature = "foreign")]
         Format::Tcrypt { options, progress } => Ok(tcrypt::locked(devices, options.clone(), *progress)),
         Format::ByHeader => {

@@ -5,6 +5,8 @@ use core::fmt;
 use atrest_flash::FlashHeaderError;
 use atrest_kdf::WorkLimit;
 use atrest_keyslot::flash::SlotError;
+#[cfg(feature = "foreign")]
+use atrest_volume::bitlocker::BitLockerError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::tcrypt::TcryptError;
 use atrest_volume::{ChangeError, UnlockError, UnlockOptions, Volume};
@@ -24,6 +26,10 @@ pub trait MayBeWrongKey {
 
 impl MayBeWrongKey for UnlockError {
     fn is_wrong_key(&self) -> bool {
+        #[cfg(feature = "foreign")]
+        if let Self::BitLocker(error) = self {
+            return matches!(error, BitLockerError::NotOpened { .. });
+        }
         matches!(
             self,
             Self::WrongPassphrase
@@ -96,7 +102,7 @@ pub fn try_keys<S: KeySource, T, E: MayBeWrongKey + fmt::Display>(
     Err(last.map_or(Refused::NoKey, Refused::Attempt))
 }
 
-/// Unlocks a volume with the first key of a source that is right.
+/// Unlocks a volume with the first key of a source that is right, or with its own if that lies on it in the clear.
 ///
 /// # Errors
 /// Those of [`try_keys`]; its attempts are [`Locked::try_key`].
@@ -105,6 +111,9 @@ pub fn unlock<S: KeySource<Key = Key>>(
     source: &mut S,
     options: &UnlockOptions,
 ) -> Result<Volume, Refused<S::Error, UnlockError>> {
+    if let Some(volume) = locked.without_key(options).map_err(Refused::Attempt)? {
+        return Ok(volume);
+    }
     try_keys(source, |key| locked.try_key(key, options))
 }
 

@@ -11,6 +11,7 @@
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
 //! * [`nbd`]: a client of NBD that shares no code with ours; [`nbd_server`]: the servers that people use.
+//! * [`bitlocker`]: volumes of BitLocker, made by libgcrypt.
 //! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
@@ -26,6 +27,7 @@
 
 pub mod again;
 pub mod atrest;
+pub mod bitlocker;
 pub mod board;
 pub mod campaign;
 pub mod crash;

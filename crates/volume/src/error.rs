@@ -13,6 +13,8 @@ use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_secret::RandomError;
 
 use crate::apart::Overlap;
+#[cfg(feature = "foreign")]
+use crate::bitlocker::BitLockerError;
 use crate::loopaes::LoopAesError;
 use crate::plain::PlainOpenError;
 use crate::tcrypt::TcryptError;
@@ -102,6 +104,9 @@ pub enum UnlockError {
     LoopAes(LoopAesError),
     /// A TrueCrypt or VeraCrypt volume can't be opened.
     Tcrypt(TcryptError),
+    /// A BitLocker volume can't be opened.
+    #[cfg(feature = "foreign")]
+    BitLocker(BitLockerError),
     /// A keyslot area could not be decrypted.
     Area(AreaError),
     /// The key could not be put together from its stripes.
@@ -441,6 +446,8 @@ impl fmt::Display for UnlockError {
             Self::Plain(e) => e.fmt(f),
             Self::LoopAes(e) => e.fmt(f),
             Self::Tcrypt(e) => e.fmt(f),
+            #[cfg(feature = "foreign")]
+            Self::BitLocker(e) => e.fmt(f),
             Self::Area(e) => e.fmt(f),
             Self::Af(e) => e.fmt(f),
             Self::UnsupportedHash => f.write_str("the header names a hash that is not supported"),
@@ -626,11 +633,11 @@ fn write_memory(f: &mut fmt::Formatter<'_>, needs: u64, has: u64) -> fmt::Result
 
 /// The error behind an error: that of the variants named, each of which holds one.
 macro_rules! source {
-    ($($error:ident: $($variant:ident)*;)*) => {
+    ($($error:ident: $($(#[$when:meta])? $variant:ident)*;)*) => {
         $(impl core::error::Error for $error {
             fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
                 match self {
-                    $(Self::$variant(cause) => Some(cause),)*
+                    $($(#[$when])? Self::$variant(cause) => Some(cause),)*
                     _ => None,
                 }
             }
@@ -641,7 +648,7 @@ pub(crate) use source;
 
 source! {
     OpenError: Device Luks1;
-    UnlockError: Device UnsupportedCipher Key Kdf Plain LoopAes Tcrypt Area Af Superblock;
+    UnlockError: Device UnsupportedCipher Key Kdf Plain LoopAes Tcrypt #[cfg(feature = "foreign")] BitLocker Area Af Superblock;
     OptionError: UnsupportedCipher Tags;
     FormatError: Device Option Kdf Area Af Key Random;
     ChangeError: Device Open Unlock Option Random Kdf Area Af Header BadBackup;
@@ -676,6 +683,13 @@ from! {
     UnlockError::Plain(PlainOpenError),
     UnlockError::LoopAes(LoopAesError),
     UnlockError::Tcrypt(TcryptError),
+}
+
+#[cfg(feature = "foreign")]
+impl From<BitLockerError> for UnlockError {
+    fn from(cause: BitLockerError) -> Self {
+        Self::BitLocker(cause)
+    }
 }
 
 impl From<KdfError> for UnlockError {

@@ -46,6 +46,8 @@
 )]
 
 mod apart;
+#[cfg(feature = "foreign")]
+pub mod bitlocker;
 mod convert;
 mod cost;
 mod data_mapper;

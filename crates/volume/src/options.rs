@@ -23,6 +23,8 @@ pub enum VolumeFormat {
     Tcrypt,
     /// loop-AES.
     LoopAes,
+    /// BitLocker.
+    BitLocker,
 }
 
 /// Where header and data live. Without a detached header they are one device.

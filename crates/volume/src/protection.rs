@@ -18,6 +18,8 @@ pub enum Protection {
     Cascade(Cascade),
     /// None: the media holds the plaintext. What encryption costs is measured against this.
     Identity,
+    /// Each data unit reads as these bytes, whatever the media has there, and none can be written: a place that a format keeps for itself.
+    Shown(Box<[u8]>),
     /// Each data unit has a tag, which dm-integrity's layout keeps. The segment's place on the media is the one of its superblock.
     Tagged(Box<dyn Tagged>),
     /// What encrypts lies elsewhere, as that of [`Tagged`](Self::Tagged) units does once their layout is open. Whoever asks here is refused.
@@ -69,6 +71,8 @@ pub enum ProtectionError {
     Run(RunError),
     /// The run has tags, without which nothing can be done.
     Tags,
+    /// The place is the format's own, and can't be written.
+    Reserved,
 }
 
 impl Cascade {
@@ -240,6 +244,7 @@ impl Protection {
             Self::Mapper(mapper) => mapper.data_unit(),
             Self::Cascade(cascade) => cascade.innermost.data_unit(),
             Self::Identity => SECTOR_SIZE as usize,
+            Self::Shown(unit) => unit.len(),
             Self::Tagged(tagged) => tagged.data_unit(),
             Self::Elsewhere { data_unit } => *data_unit,
         }
@@ -263,6 +268,7 @@ impl Protection {
             Self::Mapper(mapper) => mapper.encrypt(first, run)?,
             Self::Cascade(cascade) => cascade.encrypt(first, run)?,
             Self::Identity => {}
+            Self::Shown(_) => return Err(ProtectionError::Reserved),
             Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
         Ok(())
@@ -287,6 +293,7 @@ impl Protection {
                 }
                 dst.copy_from_slice(src);
             }
+            Self::Shown(_) => return Err(ProtectionError::Reserved),
             Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
         Ok(())
@@ -301,6 +308,7 @@ impl Protection {
             Self::Mapper(mapper) => mapper.decrypt(first, run)?,
             Self::Cascade(cascade) => cascade.decrypt(first, run)?,
             Self::Identity => {}
+            Self::Shown(unit) => show(unit, run)?,
             Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
         Ok(())
@@ -325,10 +333,21 @@ impl Protection {
                 }
                 dst.copy_from_slice(src);
             }
+            Self::Shown(unit) => show(unit, dst)?,
             Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
         Ok(())
     }
+}
+
+/// Fills a run of whole data units with what each is shown as.
+fn show(unit: &[u8], run: &mut [u8]) -> Result<(), RunError> {
+    let (len, data_unit) = (run.len(), unit.len());
+    if data_unit == 0 || !len.is_multiple_of(data_unit) {
+        return Err(RunError::PartialDataUnit { len, data_unit });
+    }
+    run.chunks_mut(data_unit).for_each(|shown| shown.copy_from_slice(unit));
+    Ok(())
 }
 
 impl From<RunError> for ProtectionError {
@@ -349,6 +368,7 @@ impl fmt::Debug for Protection {
             Self::Mapper(_) => "Mapper(..)",
             Self::Cascade(_) => "Cascade(..)",
             Self::Identity => "Identity",
+            Self::Shown(_) => "Shown(..)",
             Self::Tagged(_) => "Tagged(..)",
             Self::Elsewhere { .. } => "Elsewhere",
         })
@@ -383,6 +403,9 @@ impl fmt::Display for ProtectionError {
         match self {
             Self::Run(error) => error.fmt(f),
             Self::Tags => f.write_str("the data units have tags, which were not given"),
+            Self::Reserved => {
+                f.write_str("the format keeps this place for itself, and nothing can be written there")
+            }
         }
     }
 }
@@ -455,6 +478,21 @@ mod tests {
         assert_eq!(elsewhere.encrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Tags));
         assert_eq!(elsewhere.decrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Tags));
         assert_eq!((elsewhere.data_unit(), run, other), (4096, [7; 4096], [0; 4096]));
+    }
+
+    #[test]
+    fn a_place_of_the_format_itself_reads_as_what_it_is_shown_as_and_is_never_written() {
+        let unit: Vec<u8> = (0..=255).cycle().take(512).collect();
+        let shown = Protection::Shown(unit.clone().into());
+        let (mut run, mut other) = ([7; 1024], [9; 1024]);
+        assert_eq!(shown.encrypt(DataUnitIndex(0), &mut run), Err(ProtectionError::Reserved));
+        assert_eq!(shown.encrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Reserved));
+        assert_eq!((shown.data_unit(), run, other), (512, [7; 1024], [9; 1024]));
+        shown.decrypt_to(DataUnitIndex(0), &run, &mut other).expect("whole units");
+        shown.decrypt(DataUnitIndex(0), &mut run).expect("whole units");
+        assert_eq!((&run[..], &other[..]), (&unit.repeat(2)[..], &unit.repeat(2)[..]));
+        let partial = shown.decrypt(DataUnitIndex(0), &mut run[..100]);
+        assert_eq!(partial, Err(RunError::PartialDataUnit { len: 100, data_unit: 512 }.into()));
     }
 
     #[test]

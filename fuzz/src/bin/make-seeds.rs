@@ -254,6 +254,20 @@ impl Seeds {
 
     fn foreign(&self) {
         self.put("tcrypt", "sound", &atrest_fuzz::tcrypt_seed());
+        let (volume, startup) = (self.work.join("bitlocker"), self.work.join("startup.BEK"));
+        for edition in ["seven", "to-go", "vista"] {
+            let wanted = serde_json::json!({
+                "path": volume, "size": 0x80000, "edition": edition, "method": 0x8004, "sector": 512,
+                "protectors": [{ "kind": "startup" }, { "kind": "clear" }, { "kind": "tpm" }], "states": [4, 4], "encrypted": 0x80000,
+                "on_write": false, "relocated": [0x70000, 8192], "entry": true, "plain": [], "startup": startup,
+            });
+            let made = include_str!("../../../crates/testkit/src/bitlocker.py");
+            run("python3", &[&"-c", &made, &wanted.to_string()], "");
+            let bytes = fs::read(&volume).expect("readable");
+            self.put("bitlocker", edition, &atrest_fuzz::bitlocker_seed(&bytes));
+        }
+        self.put("bitlocker", "startup-key", &fs::read(&startup).expect("readable"));
+        self.put("bitlocker", "recovery", b"042647-302313-590458-071500-554323-116567-412181-516978");
         for (name, lines) in [("one-key", 1), ("with-a-seed", 65)] {
             let line = "a line that is as long as it must be\n";
             self.put("loopaes", name, line.repeat(lines).as_bytes());

@@ -145,5 +145,6 @@ samples! {
     verity: 2_000;
     integrity: 5_000;
     tcrypt: 2_000;
+    bitlocker: 5_000;
     loopaes: 2_000;
 }

@@ -42,6 +42,8 @@ pub enum DmError {
     },
     /// The volume was unlocked without keeping its key.
     NoKey,
+    /// A part of the volume is shown as something else than it is (the boot sector of Windows Vista), which no target of the kernel does.
+    Shown,
     /// The kernel has no device-mapper, or it may not be used here.
     Control(io::Error),
     /// Discards were asked for, which a volume with integrity tags can't pass on.
@@ -145,6 +147,9 @@ impl fmt::Display for DmError {
             Self::OtherKind { name, kind } => write!(f, "{name} is no mapping of dm-{kind}"),
             Self::NotCrypt { name } => write!(f, "/dev/mapper/{name} is not an encrypted volume"),
             Self::Busy { name } => write!(f, "/dev/mapper/{name} is in use"),
+            Self::Shown => f.write_str(
+                "the start of the volume is shown as something else than it is, which the kernel can't do",
+            ),
             Self::NoKey => f.write_str("the volume was unlocked without keeping its key for the kernel"),
             Self::DiscardWithTags => {
                 f.write_str("a volume with integrity tags passes no discards on: the tags of what is gone would not verify")

@@ -17,6 +17,7 @@ mod keyring;
 mod loop_device;
 mod message;
 mod node;
+mod parts;
 pub mod stacked;
 mod status;
 #[allow(unsafe_code)]
@@ -37,6 +38,7 @@ pub use status::{Mapping, find, list};
 use control::Control;
 pub(crate) use loop_device::LoopDevice;
 use message::Message;
+use parts::Part;
 use table::KeyPlace;
 use udev::{Audience, Cookie};
 
@@ -64,7 +66,7 @@ pub struct Options {
 ///
 /// # Errors
 /// [`DmError::Name`] or [`DmError::NameTaken`] if the name can't be used, [`DmError::NoKey`] if the volume
-/// has not kept its key, [`DmError::DiscardWithTags`] for discards of an authenticated volume.
+/// has not kept its key, [`DmError::Shown`] for the boot sector of Windows Vista, [`DmError::DiscardWithTags`] for discards of an authenticated volume.
 /// [`DmError::DeviceBusy`], [`DmError::Device`] or [`DmError::Loop`] if `media` can't be mapped,
 /// [`DmError::Table`] if the kernel lacks the cipher or dm-crypt, [`DmError::Keyring`] if it does not take
 /// the key, [`DmError::Udev`] or [`DmError::Node`] if no device node appears. [`DmError::Control`] if the
@@ -72,9 +74,7 @@ pub struct Options {
 pub fn open(name: &str, volume: &Volume, media: FileDevice, options: Options) -> Result<PathBuf, DmError> {
     check_free(name)?;
     let control = Control::open()?;
-    if volume.targets().is_empty() || volume.targets().len() < volume.segments().len() {
-        return Err(DmError::NoKey);
-    }
+    let parts = parts::of(volume)?;
     let read_only = options.read_only || volume.read_only();
     let data = DataDevice::new(media, read_only)?;
     let flags = volume.flags().or(options.flags);
@@ -94,7 +94,19 @@ pub fn open(name: &str, volume: &Volume, media: FileDevice, options: Options) ->
         false => None,
     };
     let mut table = Message::new(name);
-    for target in targets.iter().take(volume.segments().len()) {
+    for part in parts {
+        let target = match part {
+            Part::Crypt(target) => target,
+            Part::Clear(segment) => {
+                let line = parts::linear(data.number(), segment.media_offset);
+                table.target(segment.start, segment.len, "linear", line.as_bytes());
+                continue;
+            }
+            Part::Zeros(segment) => {
+                table.target(segment.start, segment.len, "zero", b"");
+                continue;
+            }
+        };
         let place = match (&tags, layered) {
             (Some(below), _) => (below.number, 0),
             (None, Some(below)) => (below, 0),
@@ -251,6 +263,7 @@ fn uuid(name: &str, volume: &Volume) -> String {
         VolumeFormat::Plain => "PLAIN",
         VolumeFormat::Tcrypt => "TCRYPT",
         VolumeFormat::LoopAes => "LOOPAES",
+        VolumeFormat::BitLocker => "BITLK",
     };
     uuid_of(kind, header_uuid(volume), name)
 }

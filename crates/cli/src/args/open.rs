@@ -240,6 +240,9 @@ pub enum VolumeType {
     Truecrypt,
     /// VeraCrypt alone.
     Veracrypt,
+    /// BitLocker: a password, a recovery password, or a startup key by --key-file.
+    #[value(alias = "bitlocker")]
+    Bitlk,
     /// A lower directory of eCryptfs: for commands that work on files, and implied where a directory is given.
     Ecryptfs,
     /// A directory, shown by `mount` as it is: what eCryptfs is measured against.

@@ -118,6 +118,7 @@ pub fn name(format: VolumeFormat) -> &'static str {
         VolumeFormat::Plain => "plain",
         VolumeFormat::Tcrypt => "TCRYPT",
         VolumeFormat::LoopAes => "loop-AES",
+        VolumeFormat::BitLocker => "BitLocker",
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use atrest_engine::{Access, is_same};
+use atrest_volume::bitlocker::LockedBitLocker;
 use atrest_volume::{
     ChangeError, ConvertError, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
     header_restore, overwritten,
@@ -12,11 +13,12 @@ use atrest_volume::{
 use serde_json::json;
 
 use super::target::{Target, contents, header_path, no_header, open_device, write_private};
-use super::{flash, foreign, text, veracrypt};
+use super::{bitlocker, flash, foreign, text, veracrypt};
 use crate::args::header::{
     ConvertArgs, EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs,
     LuksVersion, RepairArgs, UuidArgs,
 };
+use crate::args::key::TargetArgs;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
 
@@ -31,6 +33,9 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     if foreign::is_tcrypt(args.foreign.kind) {
         return veracrypt::info(args, output);
     }
+    if let Some(header) = bitlocker_on(&args.target)? {
+        return bitlocker::info(&header, output);
+    }
     let target = Target::read(&args.target)?;
     if args.metadata {
         let luks2 = target.locked.luks2().ok_or(ChangeError::NotInFormat);
@@ -39,6 +44,16 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     }
     let info = target.locked.info();
     output.report(&info, &text::info(&info))
+}
+
+/// The metadata of a BitLocker volume, if that is what the header is.
+fn bitlocker_on(target: &TargetArgs) -> Result<Option<LockedBitLocker>, Failure> {
+    let path = header_path(target);
+    // What can't be opened is told by who reads a header of LUKS.
+    match open_device(path, Access::ReadOnly) {
+        Ok(device) => bitlocker::header(path, &device),
+        Err(_) => Ok(None),
+    }
 }
 
 /// JSON text with a line for each member, as json-c writes it for cryptsetup. What is in strings stays as it is.
@@ -111,6 +126,9 @@ pub fn backup(args: &HeaderBackupArgs, output: &Output) -> Result<(), Failure> {
     }
     flash::refuse(&args.target)?;
     let device = open_device(path, Access::ReadOnly)?;
+    if let Some(header) = bitlocker::header(path, &device)? {
+        return bitlocker::backup(&args.file, path, &device, &header, output);
+    }
     let backup = header_backup(&device).map_err(|error| Failure::from(error).at(path))?;
     write_private(&args.file, &backup)?;
     output.done(

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use atrest_filetree::{Cursor, DisplayName, FileTree, Kind, Metadata, TreeError, TreePath, Wanted};
 use serde_json::{Value, json};
 
+use super::time;
 use crate::output::Output;
 
 /// Entries that are asked for at once.
@@ -169,7 +170,7 @@ impl Row<'_> {
             known.uid,
             known.gid,
             known.size,
-            time_text(known.modified),
+            time::to_the_minute(known.modified),
         )
     }
 }
@@ -190,34 +191,9 @@ fn mode_text(mode: u16) -> String {
     (0..9).rev().map(|bit| if mode >> bit & 1 == 1 { ['x', 'w', 'r'][bit % 3] } else { '-' }).collect()
 }
 
-/// A UTC time as `YYYY-MM-DD HH:MM`, by the proleptic Gregorian calendar.
-fn time_text(seconds: i64) -> String {
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years that begin in March, in eras of 400 years: leap days come last and need no special case.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day_of_month:02} {:02}:{:02}", second / 3600, second / 60 % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        // `date -u -d @N +'%F %R'`
-        assert_eq!(time_text(0), "1970-01-01 00:00");
-        assert_eq!(time_text(951_782_400), "2000-02-29 00:00");
-        assert_eq!(time_text(1_767_225_599), "2025-12-31 23:59");
-        assert_eq!(time_text(-1), "1969-12-31 23:59");
-        assert_eq!(time_text(4_107_542_400), "2100-03-01 00:00");
-    }
 
     #[test]
     fn modes_are_written_as_ls_does() {

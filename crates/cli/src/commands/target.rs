@@ -68,8 +68,8 @@ pub fn no_header(error: OpenError, device: &Device) -> Failure {
     };
     match found {
         Foreign::BitLocker => failure(
-            "it is encrypted by BitLocker, which atrest does not know",
-            "on Linux, `cryptsetup open --type bitlk` opens it",
+            "it is encrypted by BitLocker, whose protectors Windows alone changes",
+            "`atrest info` shows them, `atrest open` opens the volume",
         ),
         Foreign::FileVault => failure(
             "it is encrypted by FileVault 2, which atrest does not know",

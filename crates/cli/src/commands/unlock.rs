@@ -231,9 +231,9 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
         || plain.sector_size.is_some()
         || plain.iv_large_sectors;
     match args.kind {
-        VolumeType::Luks if has_plain => Err(Failure::parameters(
+        VolumeType::Luks | VolumeType::Bitlk if has_plain => Err(Failure::parameters(
             "--cipher, --key-size, --hash, --offset, --skip, --sector-size and --iv-large-sectors belong to plain mode; \
-             a LUKS header says all that itself",
+             the header says all that itself",
         )
         .hint("for a volume without a header: --type plain")),
         VolumeType::Plain if args.header.is_some() || args.key_slot.is_some() => {
@@ -274,6 +274,7 @@ fn format(path: &Path, args: &UnlockArgs) -> Result<Format, Failure> {
         VolumeType::Tcrypt | VolumeType::Truecrypt | VolumeType::Veracrypt => {
             foreign::tcrypt(args, None).map(foreign::as_format)
         }
+        VolumeType::Bitlk => Ok(Format::BitLocker),
         VolumeType::Ecryptfs | VolumeType::Directory => Err(no_volume().at(path)),
     }
 }

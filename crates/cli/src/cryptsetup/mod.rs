@@ -6,6 +6,7 @@
 
 mod action;
 mod benchmark;
+mod bitlk;
 mod check;
 mod dump;
 mod option;
@@ -117,6 +118,9 @@ fn perform(request: &Request) -> Result<u8, Failure> {
             Job::Tcrypt { words, shown } => {
                 tcrypt::dump(request, words, shown, &output(request, &answers(request)))?
             }
+            Job::BitlkDump(words) => bitlk::dump(request, words, &output(request, &answers(request)))?,
+            Job::BitlkTest(words) => bitlk::test(words, &output(request, &answers(request)))?,
+            Job::BitlkCheck(words) => bitlk::check(words)?,
             Job::Benchmark => benchmark::benchmark(request)?,
             Job::VolumeKey => {
                 volume_key::dump(request, &source(request), &output(request, &answers(request)))?

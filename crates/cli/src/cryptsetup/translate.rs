@@ -36,6 +36,12 @@ pub enum Job {
         /// Whether the header is shown.
         shown: bool,
     },
+    /// `bitlkDump`: the words of `atrest open` that name and unlock it.
+    BitlkDump(Vec<OsString>),
+    /// `open --test-passphrase` of a BitLocker volume, by the same words.
+    BitlkTest(Vec<OsString>),
+    /// Whether a BitLocker volume can be opened at all, by the same words.
+    BitlkCheck(Vec<OsString>),
     /// `status` of this name.
     Status(PathBuf),
 }
@@ -88,7 +94,17 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
             line.uses(&["dump-volume-key", "dump-master-key"]);
             tcrypt_job(&mut line, true)
         }
-        Action::BitlkDump | Action::Fvault2Dump => {
+        Action::BitlkDump => {
+            line.uses(&[
+                "dump-volume-key",
+                "dump-master-key",
+                "volume-key-file",
+                "master-key-file",
+                "readonly",
+            ]);
+            vec![Job::BitlkDump(bitlk(&mut line))]
+        }
+        Action::Fvault2Dump => {
             return Err(Failure::parameters(format!(
                 "{} can't be done here yet",
                 request.action.spelling().name
@@ -252,7 +268,8 @@ fn kind(line: &mut Line<'_>) -> Result<&'static str, Failure> {
         Some("plain") => Ok("plain"),
         Some("loopaes") => Ok("loopaes"),
         Some("tcrypt") => Ok("tcrypt"),
-        Some(kind @ ("bitlk" | "fvault2")) => {
+        Some("bitlk") => Ok("bitlk"),
+        Some(kind @ "fvault2") => {
             Err(Failure::parameters(format!("volumes of type {kind} can't be opened here yet")))
         }
         Some(kind) => Err(Failure::parameters(format!("{kind}: there is no such type of volume"))
@@ -277,6 +294,10 @@ fn test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     if kind == "tcrypt" {
         return tcrypt_test(line);
     }
+    if kind == "bitlk" {
+        line.uses(&["test-passphrase", "readonly"]);
+        return Ok(vec![Job::BitlkTest(bitlk(line))]);
+    }
     if kind == "plain" {
         return Err(Failure::parameters("a plain volume has no passphrase that could be tested"));
     }
@@ -297,7 +318,10 @@ fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     };
     let device = line.request.first().as_os_str().to_owned();
     let kind = kind(line)?;
-    open_as(line, kind, &device, &name)
+    let check = (kind == "bitlk").then(|| Job::BitlkCheck(bitlk(line)));
+    let mut jobs = open_as(line, kind, &device, &name)?;
+    jobs.splice(0..0, check);
+    Ok(jobs)
 }
 
 /// `open --refresh <device> <name>`, or `refresh <name>`: then the device is the one that is mapped. The mapping knows its type.
@@ -319,7 +343,7 @@ fn refresh(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
 
 fn open_as(line: &mut Line<'_>, kind: &str, device: &OsStr, name: &OsStr) -> Result<Vec<Job>, Failure> {
     line.words(&["open"]);
-    if kind == "luks" {
+    if kind == "luks" || kind == "bitlk" {
         key_size_of_volume_key(line);
     }
     line.pass(&["header", "key-slot", "allow-discards", "link-vk-to-keyring"]);
@@ -331,6 +355,10 @@ fn open_as(line: &mut Line<'_>, kind: &str, device: &OsStr, name: &OsStr) -> Res
         "plain" => without_header(line)?,
         "loopaes" => loopaes(line)?,
         "tcrypt" => tcrypt(line),
+        "bitlk" => {
+            line.words(&["--type=bitlk"]);
+            line.secret();
+        }
         _ => {
             line.secret();
             line.tokens();
@@ -396,6 +424,16 @@ fn tcrypt_job(line: &mut Line<'_>, shown: bool) -> Vec<Job> {
     line.pass(&["header"]);
     line.operands([line.request.first()]);
     vec![Job::Tcrypt { words: line.words.split_off(0), shown }]
+}
+
+/// The words that name and unlock a BitLocker volume.
+fn bitlk(line: &mut Line<'_>) -> Vec<OsString> {
+    line.uses(&["type"]);
+    line.words(&["--type=bitlk"]);
+    line.secret();
+    line.pass(&["header"]);
+    line.operands([line.request.first()]);
+    line.words.split_off(0)
 }
 
 /// What a volume has no header for.

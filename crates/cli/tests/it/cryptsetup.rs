@@ -341,10 +341,10 @@ fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed
     names.volume("luks2");
     let before = names.0.read("vol");
     for (words, says) in [
-        (&["open", "--type", "bitlk", "vol", "name"][..], "bitlk"),
+        (&["open", "--type", "bitlk", "vol", "name"][..], "not a BitLocker volume"),
         (&["convert", "-q", "--type", "luks2", "vol"], "already"),
         (&["convert", "-q", "vol"], "--type"),
-        (&["bitlkDump", "vol"], "bitlkDump"),
+        (&["bitlkDump", "vol"], "not a BitLocker volume"),
         (&["reencrypt", "-q", "--decrypt", "-d", "key", "vol"], "--header"),
         (&["reencrypt", "-q", "--encrypt", "-d", "key", "vol"], "--reduce-device-size"),
         (&["token", "unassign", "--token-id", "0", "vol"], "--key-slot"),

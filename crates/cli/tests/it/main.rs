@@ -1,6 +1,7 @@
 //! The tests of this crate that are no programs of their own: one program links in the time of one.
 
 mod bad_input;
+mod bitlocker;
 mod bulk;
 mod clevis;
 mod common;

@@ -565,8 +565,9 @@ impl BlockDevice for Disk {
         // No exclusion of partial writes is needed: they may at worst bring back what is undefined anyway.
         for (region, at, len) in self.spans(offset, len) {
             let (start, whole) = region.whole_units(at, len);
-            // What is discarded would have no tags.
-            if whole > 0 && region.tagged.is_none() {
+            // What is discarded would have no tags. What a format keeps for itself stays.
+            let is_data = region.tagged.is_none() && !matches!(region.protection, Protection::Shown(_));
+            if whole > 0 && is_data {
                 region.discard(&*self.media, start, whole)?;
             }
         }

@@ -1,5 +1,6 @@
 //! Opening, from the path of a file to its plaintext.
 
+mod bitlocker;
 mod opening;
 mod tcrypt;
 mod tcrypt_write;
