@@ -19,6 +19,7 @@ mod header;
 mod header_elsewhere;
 mod hostile;
 mod hostile_headers;
+mod inside_others;
 mod integrity_kills;
 mod integritysetup;
 mod kdf_cost;
