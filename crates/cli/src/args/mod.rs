@@ -2,6 +2,7 @@
 //! The published form of this vocabulary is docs/CLI.md; a test holds the two together.
 
 pub mod bulk;
+pub mod convert;
 pub mod driver;
 pub mod ecryptfs;
 pub mod fit;
@@ -85,7 +86,7 @@ pub enum Command {
     Header(header::HeaderCommand),
     #[command(subcommand)]
     Token(token::TokenCommand),
-    Convert(header::ConvertArgs),
+    Convert(convert::ConvertArgs),
     Erase(header::EraseArgs),
     Repair(header::RepairArgs),
     HandOver(flash::HandOverArgs),

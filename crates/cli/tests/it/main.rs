@@ -3,6 +3,7 @@
 mod bad_input;
 mod bulk;
 mod common;
+mod convert;
 mod cryptsetup;
 mod damaged_fat;
 mod df;

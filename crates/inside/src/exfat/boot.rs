@@ -62,6 +62,7 @@ impl Volume {
             return Err(bad(Field::FatSize));
         }
         let heap_end = u64::from(clusters).checked_mul(cluster).and_then(|len| heap.checked_add(len));
+        // cannot overflow: both are less than 2^63.
         if heap_end.is_none_or(|end| end > size) || table.saturating_add(table_len) > heap {
             return Err(bad(Field::BlockCount));
         }
@@ -101,6 +102,7 @@ fn check_sum(device: &dyn BlockDevice, sector_size: u64) -> Result<(), TreeError
     let mut bytes = vec![0; len];
     device.read_at(0, &mut bytes)?;
     let (summed, sum) =
+        // cannot be less: a twelfth of it is taken away.
         bytes.split_at_checked(len.saturating_sub(len / 12)).ok_or(Damage::SuperblockChecksum)?;
     let expected = summed.iter().enumerate().fold(0_u32, |sum, (at, byte)| match at {
         106 | 107 | 112 => sum,

@@ -50,6 +50,7 @@ fn follow(volume: &Volume, first: u32, wanted: Option<u32>) -> Result<Vec<Run>, 
             return Err(Damage::Cluster(next).into());
         }
         match runs.last_mut() {
+            // cannot overflow: no more clusters than the volume has.
             Some(run) if run.first.checked_add(run.len) == Some(next) => run.len = run.len.saturating_add(1),
             _ => runs.push(Run { first: next, len: 1 }),
         }
@@ -84,9 +85,11 @@ impl Table<'_> {
         let at = u64::from(cluster).saturating_mul(4);
         let (from, within) = (at & !4095, (at & 4095) as usize);
         if self.from != Some(from) {
+            // cannot overflow or miss: the table lies inside the volume, and the block has 4096 bytes.
             let place = self.volume.table.saturating_add(from);
             let len = usize::try_from(self.volume.size.saturating_sub(place)).unwrap_or(usize::MAX).min(4096);
             self.from = None;
+            // cannot miss: the length is at most that of the block.
             self.volume.device.read_at(place, self.block.get_mut(..len).unwrap_or(&mut []))?;
             self.from = Some(from);
         }

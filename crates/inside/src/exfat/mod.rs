@@ -79,6 +79,7 @@ impl Opened {
             return Err(Damage::FatStructure.into());
         }
         // Behind what was written there are zeros, whatever the clusters hold.
+        // intended: behind what was written nothing is left. More than memory has is more than the buffer takes.
         let written = usize::try_from(self.entry.valid.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (mut rest, behind) = buf.split_at_mut(buf.len().min(written));
         behind.fill(0);
@@ -87,14 +88,17 @@ impl Opened {
             // cannot overflow: a run lies inside the volume.
             let bytes = u64::from(run.len).saturating_mul(volume.cluster);
             if skip >= bytes {
+                // cannot be less: compared above.
                 skip = skip.saturating_sub(bytes);
                 continue;
             }
             if rest.is_empty() {
                 break;
             }
+            // cannot be less: compared above. More than memory has is more than the buffer takes.
             let there = usize::try_from(bytes.saturating_sub(skip)).unwrap_or(usize::MAX);
             let (now, later) = rest.split_at_mut(rest.len().min(there));
+            // cannot overflow: the run lies inside the volume.
             volume.device.read_at(volume.place(run.first).saturating_add(skip), now)?;
             (rest, skip) = (later, 0);
         }

@@ -39,6 +39,7 @@ impl Volume {
         // More than 128 sectors are said by their negative binary logarithm.
         let per_cluster = match per_cluster {
             1..=128 if per_cluster.is_power_of_two() => u64::from(per_cluster),
+            // cannot miss: 12 bits at most.
             244..=255 => 1_u64.checked_shl(256_u32.saturating_sub(per_cluster.into())).unwrap_or(0),
             _ => return Err(bad(Field::ClusterSize)),
         };
@@ -55,6 +56,7 @@ impl Volume {
         let [record] = *boot.array::<64, 1>();
         let record = match record {
             1..=127 => cluster.checked_mul(record.into()),
+            // cannot be less: it is a byte.
             _ => 1_u64.checked_shl(256_u32.saturating_sub(record.into())),
         };
         let record = record.filter(|size| matches!(size, 512 | 1024 | 2048 | 4096));

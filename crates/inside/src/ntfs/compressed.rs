@@ -50,6 +50,7 @@ fn expand_chunk(mut bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
             bytes = rest;
             let pair = u16::from_le_bytes(*pair);
             // The further into the chunk, the more bits has the distance: 4 to 12.
+            // cannot overflow: a logarithm.
             let bits = done.checked_sub(1)?.checked_ilog2().map_or(0, |log| log.saturating_add(1)).max(4);
             let distance = usize::from(pair.checked_shr(16_u32.checked_sub(bits)?)?).checked_add(1)?;
             let len = usize::from(pair & 0xffff_u16.checked_shr(bits)?).checked_add(3)?;

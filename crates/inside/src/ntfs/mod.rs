@@ -141,10 +141,13 @@ impl Nodes for Ntfs {
             for (byte, first) in bytes.iter().zip((at..).step_by(8)) {
                 // Bits behind the end are set or not.
                 let there =
+                    // intended: none is left behind the last cluster.
                     u32::try_from(volume.clusters.saturating_sub(first)).map_or(8, |left| left.min(8));
                 let zeros = (0..there).filter(|bit| byte.checked_shr(*bit).is_some_and(|rest| rest & 1 == 0));
+                // cannot overflow: no more than there are clusters.
                 free = free.saturating_add(zeros.count() as u64);
             }
+            // cannot overflow: clusters have less than 63 bits.
             at = at.saturating_add((len as u64).saturating_mul(8));
         }
         let block_size = self.about().block_size;

@@ -88,6 +88,7 @@ impl Stored {
             return Err(Feature::NtfsEncryption.into());
         }
         // Behind what was written there are zeros, whatever the clusters hold.
+        // intended: behind what was written nothing is left. More than memory has is more than the buffer takes.
         let written = usize::try_from(self.initialized.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (written, behind) = buf.split_at_mut(buf.len().min(written));
         behind.fill(0);
@@ -125,6 +126,7 @@ impl Stored {
                 None => now.fill(0),
             }
             rest = later;
+            // cannot overflow: it stays within the value.
             at = at.saturating_add(step as u64);
         }
         Ok(())
@@ -140,6 +142,7 @@ impl Stored {
             let (number, within) = (at.checked_div(unit).unwrap_or(0), at.checked_rem(unit).unwrap_or(0));
             let first = number.saturating_mul(clusters);
             let plain = self.unit(volume, inode, first, clusters)?;
+            // cannot miss: a unit is as long as its clusters.
             let there = usize::try_from(within).ok().and_then(|within| plain.get(within..)).unwrap_or(&[]);
             let step = rest.len().min(there.len());
             let (now, later) = rest.split_at_mut(step);
@@ -148,6 +151,7 @@ impl Stored {
                 return Err(Damage::BlockMap { inode }.into());
             }
             rest = later;
+            // cannot overflow: it stays within the value.
             at = at.saturating_add(step as u64);
         }
         Ok(())
@@ -161,6 +165,7 @@ impl Stored {
         // Clusters that are not described are a hole, which the last unit may end with.
         let stored = numbers.take_while(|number| self.run(*number).is_some_and(|run| run.place.is_some()));
         let stored = stored.count() as u64;
+        // cannot overflow: a unit has 64 KiB at most.
         let len = |clusters: u64| usize::try_from(clusters.saturating_mul(volume.cluster)).map_err(|_| bad());
         let mut bytes = vec![0; len(stored)?];
         self.read_clusters(volume, inode, first.checked_mul(volume.cluster).ok_or_else(bad)?, &mut bytes)?;
