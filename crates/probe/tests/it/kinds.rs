@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use atrest_probe::{Foreign, detect, foreign};
-use atrest_testkit::oracle::Program;
+use atrest_testkit::oracle::{Program, tool};
 use atrest_testkit::{FaultDevice, Scratch};
 
 /// The first 8 MiB of a file, as a device.
@@ -70,6 +70,8 @@ fn what_the_tools_of_a_format_make_is_what_blkid_calls_it() {
         if mebibytes != 0 {
             File::create(&image).expect("create").set_len(mebibytes << 20).expect("a size");
         }
+        let programs = line.split("&&").filter_map(|part| part.split_whitespace().next());
+        programs.for_each(|program| drop(tool(program)));
         let script = format!("mkdir files && echo hello > files/letter && {line}");
         Program::named("sh").current_dir(directory.as_path()).args(["-c", &script]).run();
         let found = (blkid(&image), ours(&image));
