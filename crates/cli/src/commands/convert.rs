@@ -18,6 +18,7 @@ use super::{flash, options};
 use crate::args::convert::ConvertArgs;
 use crate::args::header::LuksVersion;
 use crate::args::key::TargetArgs;
+use crate::args::open::VolumeType;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress;
@@ -37,6 +38,10 @@ pub fn convert(args: &ConvertArgs, output: &Output) -> Result<(), Failure> {
 
 /// Makes LUKS1 of LUKS2 where it is, or the other way round.
 fn in_place(args: &ConvertArgs, version: LuksVersion, output: &Output) -> Result<(), Failure> {
+    if args.from != VolumeType::Luks {
+        return Err(Failure::parameters("--from is for a copy, and DST is missing")
+            .hint("only LUKS volumes are converted where they are; others are copied into DST"));
+    }
     if args.how.resume {
         return Err(Failure::parameters("--resume is for a copy, and DST is missing")
             .hint("a conversion in place is done at once, and leaves nothing to resume"));

@@ -94,6 +94,9 @@ fn loop_aes_luks1_and_plain_volumes_become_luks2_as_well() {
     assert!(!scratch.path("never").exists());
     scratch.atrest(&["convert", "old"]).fails(1, "<DST>");
     scratch.atrest(&["convert", "old", "--type", "luks2", "--resume"]).fails(1, "DST is missing");
+    scratch
+        .atrest(&["convert", "old", "--type", "luks2", "--from", "tcrypt"])
+        .fails(1, "--from is for a copy");
 }
 
 #[test]
