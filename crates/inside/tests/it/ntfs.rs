@@ -326,6 +326,9 @@ fn a_volume_that_was_not_unmounted_says_so() {
     assert_eq!(refused.fault(), Some(&Unsupported::Feature(Feature::NtfsVersion { major: 4, minor: 1 })));
 }
 
+/// What is done to a record.
+type Change<'a> = &'a dyn Fn(&mut [u8]);
+
 #[test]
 fn torn_and_foreign_records_are_damage() {
     let dir = Scratch::new();
@@ -338,7 +341,7 @@ fn torn_and_foreign_records_are_damage() {
     }
     let good = fs::read(&image).expect("readable");
     let record = place(&good, b"some contents of a file") & !1023;
-    let file = |change: &dyn Fn(&mut [u8])| {
+    let file = |change: Change<'_>| {
         let mut bytes = good.clone();
         change(&mut bytes[record..record + 1024]);
         let tree = open(Memory::new(bytes));
@@ -346,7 +349,7 @@ fn torn_and_foreign_records_are_damage() {
     };
     assert_eq!(file(&|_| {}), Ok(4));
     // The end of a stride, the use of the record, its sequence number, its base.
-    let changes: [&dyn Fn(&mut [u8]); 5] = [
+    let changes: [Change<'_>; 5] = [
         &|record| record[511] ^= 1,
         &|record| record[22] &= !1,
         &|record| record[16] ^= 1,
