@@ -68,7 +68,7 @@ pub use nbd_client::{nbd_client, nbd_client_seeds};
 pub use reencrypt::reencrypt;
 pub use sealed::{sealed_flash, sealed_store};
 pub use token::{token, token_seeds, tpm, tpm_seeds};
-pub use trees::{ext4, fat, gpt, mbr};
+pub use trees::{exfat, ext4, fat, gpt, mbr, ntfs};
 pub use verity::verity;
 pub use vhost_user::{vhost_user, vhost_user_seed};
 
@@ -91,6 +91,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mbr", mbr),
     ("ext4", ext4),
     ("fat", fat),
+    ("exfat", exfat),
+    ("ntfs", ntfs),
     ("nbd", nbd),
     ("session", session),
     ("checkpoint", checkpoint),

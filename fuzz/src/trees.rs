@@ -89,6 +89,60 @@ pub fn ext4(data: &[u8]) {
     assert_eq!(image.writes(), 0, "ext filesystems are never written");
 }
 
+/// An NTFS: opened, listed, read.
+pub fn ntfs(data: &[u8]) {
+    only_read(&Image::decode(data).1);
+}
+
+/// An exFAT: opened, listed, read; with flag 1, its checksums are made right first.
+pub fn exfat(data: &[u8]) {
+    let (flags, image) = Image::decode(data);
+    if flags & 1 != 0 {
+        seal_exfat(&image);
+    }
+    only_read(&image);
+}
+
+/// A file system that is never written.
+fn only_read(image: &Arc<Image>) {
+    let Ok(tree) = open_tree(image.clone(), Access::ReadWrite) else { return };
+    exhaust(&*tree, BYTES);
+    walk(&*tree, image);
+    let _ = tree.space();
+    let _ = resolve(&*tree, b"link/../a/b/.././x", LastLink::Follow);
+    let _ = tree.flush();
+    assert_eq!(image.writes(), 0, "what is only read was written");
+}
+
+/// Recomputes the sum of the boot sectors, and those of whatever looks like the entries of a file.
+fn seal_exfat(image: &Image) {
+    let mut bytes = vec![0; usize::try_from(image.size()).unwrap_or(0).min(8 << 20)];
+    if image.read_at(0, &mut bytes).is_err() || bytes.len() < 12 * 512 {
+        return;
+    }
+    let sector = 1 << bytes[108].clamp(9, 12);
+    for at in (0..bytes.len().saturating_sub(32)).step_by(32) {
+        let len = 32 * (usize::from(bytes[at + 1]) + 1);
+        if bytes[at] == 0x85 && len <= 32 * 19 && at + len <= bytes.len() {
+            let sum = (0..len)
+                .filter(|byte| !matches!(byte, 2 | 3))
+                .fold(0_u16, |sum, byte| sum.rotate_right(1).wrapping_add(bytes[at + byte].into()));
+            bytes[at + 2..at + 4].copy_from_slice(&sum.to_le_bytes());
+            let _ = image.write_at(at as u64, &bytes[at..at + 32]);
+        }
+    }
+    let (Some(boot), Some(place)) =
+        (bytes.get(..11 * sector), (12 * sector <= bytes.len()).then_some(11 * sector))
+    else {
+        return;
+    };
+    let sum = boot.iter().enumerate().filter(|(at, _)| !matches!(at, 106 | 107 | 112));
+    let sum = sum.fold(0_u32, |sum, (_, byte)| sum.rotate_right(1).wrapping_add((*byte).into()));
+    let _ = image.write_at(place as u64, &sum.to_le_bytes().repeat(sector / 4));
+    // What was written here is part of the input.
+    image.reset_writes();
+}
+
 /// A FAT filesystem: opened, listed, read, and with flag 1 written.
 pub fn fat(data: &[u8]) {
     let (flags, image) = Image::decode(data);

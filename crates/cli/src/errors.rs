@@ -452,6 +452,9 @@ impl From<BulkError> for Failure {
             BulkError::Write(device) | BulkError::Flush(device) => {
                 Self::from(device).within("writing the output")
             }
+            BulkError::ReadBack(device) => Self::from(device).within("reading the copy"),
+            BulkError::Differs { .. } => Self::new(Code::Device, error)
+                .hint("keep the source: its media, that of the copy or the memory of this machine is faulty"),
             _ => Self::new(Code::Device, error),
         }
     }

@@ -17,8 +17,12 @@ const ACTIONS: &[(&[&str], &str)] = &[
         "`atrest close` closes a volume",
     ),
     (
-        &["loopaesOpen", "tcryptOpen", "bitlkOpen", "fvault2Open", "tcryptDump", "bitlkDump", "fvault2Dump"],
-        "atrest does not know loop-AES, VeraCrypt, BitLocker and FileVault volumes; cryptsetup opens them",
+        &["loopaesOpen", "tcryptOpen", "tcryptDump"],
+        "`atrest open` with --type loopaes or --type tcrypt opens them; ls, cat and cp take these options, too",
+    ),
+    (
+        &["bitlkOpen", "fvault2Open", "bitlkDump", "fvault2Dump"],
+        "atrest does not know BitLocker and FileVault volumes; cryptsetup opens them",
     ),
     (&["luksAddKey"], "`atrest key add` adds a passphrase"),
     (&["luksRemoveKey"], "`atrest key remove` removes a passphrase"),

@@ -31,6 +31,20 @@ pub enum Feature {
     FastCommit,
     /// Incompatible feature bits of an ext journal.
     JournalIncompat(u32),
+    /// Windows encrypts the file itself (EFS), with a key of a user.
+    NtfsEncryption,
+    /// Another program keeps the contents of the file, under this tag.
+    NtfsReparse {
+        /// Its tag.
+        tag: u32,
+    },
+    /// An NTFS of a version that is not known.
+    NtfsVersion {
+        /// Before the dot.
+        major: u8,
+        /// Behind it.
+        minor: u8,
+    },
 }
 
 /// What is damaged, and where.
@@ -122,6 +136,14 @@ impl fmt::Display for Feature {
             Self::ExternalJournal => f.write_str("a journal on another device that needs recovery"),
             Self::FastCommit => f.write_str("fast-commit records in the journal that need recovery"),
             Self::JournalIncompat(bits) => write!(f, "incompatible journal features {bits:#x}"),
+            Self::NtfsEncryption => f.write_str("encryption by Windows (EFS) for this file"),
+            Self::NtfsReparse { tag: 0x8000_0017 } => {
+                f.write_str("compression for the system (WOF) for this file")
+            }
+            Self::NtfsReparse { tag } => {
+                write!(f, "a reparse point ({tag:#010x}) for this file: another program keeps its contents")
+            }
+            Self::NtfsVersion { major, minor } => write!(f, "NTFS version {major}.{minor}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is found inside a volume: the file trees of ext2/3/4, FAT and LittleFS.
+//! What is found inside a volume: the file trees of ext2/3/4, NTFS, exFAT, FAT and LittleFS.
 //!
 //! Everything here stands on [`BlockDevice`], usually the plaintext of an unlocked volume.
 //! [`filesystem_device`] finds the partition that is meant, and [`open_tree`] opens the filesystem on it as a [`FileTree`]. What can be done with a tree is in [`atrest_filetree`].
@@ -13,11 +13,17 @@ mod bytes;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod choice;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+mod exfat;
+#[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod ext4;
 mod fat;
 mod fault;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod littlefs;
+#[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+mod ntfs;
+#[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+mod read_only;
 
 use std::sync::Arc;
 
@@ -44,7 +50,7 @@ pub enum Access {
 /// Opens the filesystem that starts at the first byte of `device`.
 ///
 /// FAT and LittleFS can be written. In ext2, ext3 and ext4 existing contents can be overwritten ([`FileTree::overwrites`]) and
-/// nothing else ([`About::writable`](atrest_filetree::About::writable)).
+/// nothing else ([`About::writable`](atrest_filetree::About::writable)). NTFS and exFAT are only read.
 ///
 /// # Errors
 /// [`TreeError::UnknownFilesystem`] if there is none that we know, [`TreeError::UnsupportedFormat`] if there is no
@@ -75,6 +81,8 @@ pub fn open_tree_with(
         Some(Fs::Fat12 | Fs::Fat16 | Fs::Fat32) => {
             Ok(Box::new(fat::FatTree::open(device, access == Access::ReadWrite)?))
         }
+        Some(Fs::ExFat) => exfat::open(device),
+        Some(Fs::Ntfs) => ntfs::open(device),
         Some(Fs::LittleFs) => littlefs::on_blocks(device, access == Access::ReadWrite),
         Some(other) => Err(Unsupported::Filesystem(other).into()),
         None => Err(TreeError::UnknownFilesystem),

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use atrest_device::{BlockDevice, DeviceError};
 
 use crate::fat::BootSector;
-use crate::{ExtSuperblock, FilesystemKind, LOOK_AT, by_signature};
+use crate::{ExtSuperblock, FilesystemKind, LOOK_AT, by_signature, further_back};
 
-/// Which filesystem starts at the first byte of `device`; none if we know none that does.
+/// Which filesystem or volume starts at the first byte of `device`; none if we know none that does.
 ///
 /// # Errors
 /// If the first bytes can't be read. A filesystem whose signature is right may still fail to open.
@@ -21,7 +21,10 @@ pub fn detect(device: &dyn BlockDevice) -> Result<Option<FilesystemKind>, Device
         return Ok(Some(superblock.kind()));
     }
     let boot = start.first_chunk().and_then(|sector| BootSector::parse(sector).ok());
-    Ok(boot.map(|boot| boot.kind))
+    match boot {
+        Some(boot) => Ok(Some(boot.kind)),
+        None => further_back(device),
+    }
 }
 
 /// The first `len` bytes of a device, or all that it has.

@@ -39,16 +39,9 @@ const VALUES: usize = 240;
 /// If the first bytes can't be read. A partition table that can't be used is no error, and counts as none.
 pub fn foreign(device: &dyn BlockDevice) -> Result<Foreign, DeviceError> {
     let start = first(device, SAMPLE)?;
-    let has = |at: usize, bytes: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(bytes));
-    if has(3, b"-FVE-FS-") || (has(3, b"MSWIN4.1") && has(424, &BITLOCKER_TO_GO)) {
-        return Ok(Foreign::BitLocker);
-    }
-    // The volume header of CoreStorage: its signature, version and number of bits in a block number.
-    if has(88, b"CS") && has(8, &1_u16.to_le_bytes()) {
-        return Ok(Foreign::FileVault);
-    }
     match detect(device)? {
         Some(FilesystemKind::BitLocker) => return Ok(Foreign::BitLocker),
+        Some(FilesystemKind::CoreStorage) => return Ok(Foreign::FileVault),
         Some(FilesystemKind::Apfs) => return Ok(Foreign::Apfs),
         Some(kind) => return Ok(Foreign::Filesystem(kind)),
         None => {}
@@ -62,7 +55,3 @@ pub fn foreign(device: &dyn BlockDevice) -> Result<Foreign, DeviceError> {
     let values = (0..=u8::MAX).filter(|value| start.contains(value)).count();
     Ok(if start.len() == SAMPLE && values >= VALUES { Foreign::Random } else { Foreign::Unknown })
 }
-
-/// The GUID by which BitLocker To Go is known, at byte 424 of a boot sector of FAT (libbde, "BitLocker Drive Encryption format").
-const BITLOCKER_TO_GO: [u8; 16] =
-    [0x3b, 0xd6, 0x67, 0x49, 0x29, 0x2e, 0xd8, 0x4a, 0x83, 0x99, 0xf6, 0xa3, 0x39, 0xe3, 0xd0, 0x01];

@@ -27,6 +27,7 @@
 
 extern crate alloc;
 
+mod closer;
 mod detect;
 mod ext;
 pub mod fat;
@@ -39,6 +40,7 @@ pub mod reach;
 mod text;
 mod window;
 
+pub use closer::further_back;
 pub use detect::detect;
 pub use ext::ExtSuperblock;
 pub use field::Field;

@@ -431,6 +431,64 @@ impl Seeds {
             self.put("fat", name, &Image::encode(0, &bytes));
             self.put("fat", &format!("{name}-write"), &Image::encode(1, &bytes));
         }
+        self.by_drivers();
+    }
+
+    /// File systems that a driver fills.
+    fn by_drivers(&self) {
+        let fill = |at: &Path| {
+            fs::create_dir_all(at.join("a/b")).expect("writable");
+            for (name, len) in [("a/file", 3000), ("a/b/other file with a long name", 20_000), ("top", 90)] {
+                fs::write(at.join(name), vec![0x42; len]).expect("writable");
+            }
+            for number in 0..12 {
+                fs::write(at.join(format!("a/b/one of many {number}")), "x").expect("writable");
+            }
+        };
+        let mounted = self.work.join("mounted");
+        fs::create_dir_all(&mounted).expect("writable");
+        for (name, options) in [("plain", "rw,special_files=wsl"), ("packed", "rw,compression")] {
+            let image = self.image(2 << 20);
+            run("mkfs.ntfs", &[&"-F", &"-Q", &"-q", &"-c", &"512", &image], "");
+            run("ntfs-3g", &[&"-o", &options, &image, &mounted], "");
+            if name == "packed" {
+                let compressed = [0, 8, 0, 0];
+                let none = rustix::fs::XattrFlags::empty();
+                rustix::fs::setxattr(&mounted, "system.ntfs_attrib", &compressed, none)
+                    .expect("ntfs-3g takes it");
+            } else {
+                std::os::unix::fs::symlink("a/b", mounted.join("link")).expect("writable");
+            }
+            fill(&mounted);
+            run("umount", &[&mounted], "");
+            let mut bytes = fs::read(&image).expect("readable");
+            // Nobody reads the table of capitals and the empty log, which are most of what is not zero.
+            let capitals: Vec<u8> = (0..64_u16).flat_map(u16::to_le_bytes).collect();
+            let at = bytes.windows(capitals.len()).position(|found| found == capitals).expect("a table");
+            bytes[at..at + (128 << 10)].fill(0);
+            bytes
+                .chunks_mut(512)
+                .filter(|sector| sector.iter().all(|byte| *byte == 0xff))
+                .for_each(|sector| sector.fill(0));
+            self.put("ntfs", name, &Image::encode(0, &bytes));
+        }
+        for (name, cluster) in [("small", "512"), ("large", "4K")] {
+            let image = self.image(2 << 20);
+            run("mkfs.exfat", &[&"-b", &"4K", &"-c", &cluster, &image], "");
+            let device = Command::new("losetup")
+                .args(["--find", "--show"])
+                .arg(&image)
+                .output()
+                .expect("losetup runs");
+            let device = String::from_utf8(device.stdout).expect("text").trim().to_owned();
+            run("mount.exfat-fuse", &[&device, &mounted], "");
+            fill(&mounted);
+            run("umount", &[&mounted], "");
+            run("losetup", &[&"--detach", &device], "");
+            let bytes = fs::read(&image).expect("readable");
+            self.put("exfat", name, &Image::encode(0, &bytes));
+            self.put("exfat", &format!("{name}-sealed"), &Image::encode(1, &bytes));
+        }
     }
 
     /// The metadata's checksums are left out but in one: they would keep most mutations from going any further.

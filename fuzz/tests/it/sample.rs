@@ -113,6 +113,8 @@ samples! {
     mbr: 5_000;
     ext4: 1_500;
     fat: 500;
+    exfat: 500;
+    ntfs: 500;
     nbd: 1_000;
     session: 2_000;
     checkpoint: 300;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use atrest_device::BlockDevice;
-use atrest_filetree::{Kind, TreeError, TreePath};
+use atrest_filetree::{Kind, Stop, TreeError, TreePath};
 use atrest_format::luks2::{CopyKind, Header, Metadata};
 use atrest_fuzz::{Image, fscrypt_keyring, littlefs_listing};
 use atrest_inside::{Access, open_tree, open_tree_with};
@@ -29,6 +29,21 @@ fn filesystems_open_and_list() {
         assert_eq!(tree.read_to(&long, &mut |_| Ok(())), Ok(9000), "{name}");
         let journal = name.contains("journal");
         assert_eq!(tree.about().notes.is_empty(), !journal, "{name}");
+    }
+}
+
+#[test]
+fn filesystems_that_a_driver_filled_open_and_list() {
+    for (name, seed) in seeds("ntfs").into_iter().chain(seeds("exfat")) {
+        let (_, image) = Image::decode(&seed);
+        let tree = open_tree(image, Access::ReadOnly).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for (file, len) in [("top", 90), ("a/file", 3000), ("a/b/other file with a long name", 20_000)] {
+            let file = TreePath::parse(file).expect("a path");
+            let same = |piece: &[u8]| if piece.iter().all(|byte| *byte == 0x42) { Ok(()) } else { Err(Stop) };
+            assert_eq!(tree.read_to(&file, &mut |piece| same(piece)), Ok(len), "{name}: {file}");
+        }
+        let names = tree.list(&TreePath::parse("a/b").expect("a path")).expect("it lists");
+        assert_eq!(names.len(), 13, "{name}");
     }
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Mounting by a driver")]
 pub struct DriverArgs {
-    /// Mount by the program for the filesystem inside, which also writes: fuse2fs (ext2/3/4), ntfs-3g (NTFS), exfat-fuse (exFAT) or lklfuse (Btrfs, XFS, ext2/3/4). Implied for what has no reader here; FAT and LittleFS need none.
+    /// Mount by the program for the filesystem inside, which also writes: fuse2fs (ext2/3/4), ntfs-3g (NTFS), exfat-fuse (exFAT) or lklfuse (Btrfs, XFS, ext2/3/4). Implied for what is not read or written here, and for NTFS and exFAT without --read-only where it is installed; FAT and LittleFS need none.
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true)]
     pub driver: Option<Option<DriverName>>,
     /// Mount by the kernel's own filesystem, over a loop device. Needs root.

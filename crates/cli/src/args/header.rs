@@ -153,23 +153,6 @@ pub struct EraseArgs {
     pub target: TargetArgs,
 }
 
-/// Make a volume of LUKS1 one of LUKS2 where it is, or the other way round. Nobody may have it open.
-///
-/// Data, volume key and passphrases stay. A power loss at any moment leaves a volume of one version or the other that opens with every
-/// passphrase. What the other version can't express is refused, and nothing is written then.
-#[derive(Args, Debug)]
-#[command(after_long_help = "\
-Examples:
-  atrest convert secret.img --type luks2
-  atrest header backup secret.img secret.header && atrest convert secret.img --type luks1")]
-pub struct ConvertArgs {
-    #[command(flatten)]
-    pub target: TargetArgs,
-    /// The version that it is to be of.
-    #[arg(long = "type", value_name = "TYPE", value_enum)]
-    pub kind: LuksVersion,
-}
-
 /// Mend a header: rewrite a damaged copy from the good one (LUKS2, flash), correct known faults (LUKS1). With --store, mend a sealed
 /// volume, too.
 #[derive(Args, Debug)]

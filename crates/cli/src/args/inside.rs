@@ -10,7 +10,7 @@ use super::ecryptfs::EcryptfsArgs;
 use super::fscrypt::FscryptArgs;
 use super::open::UnlockArgs;
 
-/// List a directory inside a volume (ext4, FAT or LittleFS, with or without a partition table).
+/// List a directory inside a volume (ext4, NTFS, exFAT, FAT or LittleFS, with or without a partition table).
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -145,7 +145,7 @@ pub struct DfArgs {
 
 /// Mount the files inside a volume in a directory, through FUSE.
 ///
-/// LittleFS and FAT are read and written, ext2/3/4 is read by readers of our own, which need no other program. With --driver,
+/// LittleFS and FAT are read and written, ext2/3/4, NTFS and exFAT are read by readers of our own, which need no other program. With --driver,
 /// a program for the filesystem inside is started on the volume and mounts the directory, to read and write: for ext2/3/4,
 /// NTFS, exFAT, Btrfs and XFS. `atrest close` ends both, the driver first. fuse2fs writes without a journal.
 ///

@@ -2,6 +2,7 @@
 //! The published form of this vocabulary is docs/CLI.md; a test holds the two together.
 
 pub mod bulk;
+pub mod convert;
 pub mod driver;
 pub mod ecryptfs;
 pub mod enrol;
@@ -88,7 +89,7 @@ pub enum Command {
     Header(header::HeaderCommand),
     #[command(subcommand)]
     Token(token::TokenCommand),
-    Convert(header::ConvertArgs),
+    Convert(convert::ConvertArgs),
     Erase(header::EraseArgs),
     Repair(header::RepairArgs),
     #[cfg(feature = "whole")]

@@ -130,7 +130,11 @@ impl Goal {
 
 /// Where the checkpoint of a run is kept. Beside an export there is no place for one, and what is said of its file would not
 /// be true of it tomorrow.
-fn checkpoint_path(output: &Path, input: &Path, how: &BulkArgs) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn checkpoint_path(
+    output: &Path,
+    input: &Path,
+    how: &BulkArgs,
+) -> Result<Option<PathBuf>, Failure> {
     match [output, input].into_iter().find(|path| Uri::is_meant(path)) {
         None => Ok(bulk::checkpoint_path(output, input)),
         Some(_) if !how.resume => Ok(None),
@@ -143,7 +147,7 @@ fn checkpoint_path(output: &Path, input: &Path, how: &BulkArgs) -> Result<Option
 }
 
 /// What there is to say of an earlier run that did not finish, where this one does not go on with it.
-fn interrupted(how: &BulkArgs, checkpoint: Option<&Path>) -> Option<String> {
+pub(super) fn interrupted(how: &BulkArgs, checkpoint: Option<&Path>) -> Option<String> {
     let checkpoint = checkpoint.filter(|checkpoint| !how.resume && checkpoint.exists())?;
     Some(format!("an interrupted run left {}, and --resume goes on with it", checkpoint.display()))
 }
@@ -240,7 +244,7 @@ fn refuse_resume(how: &BulkArgs) -> Result<(), Failure> {
     }
 }
 
-fn options<'a>(
+pub(super) fn options<'a>(
     how: &BulkArgs,
     checkpoint: Option<&'a Path>,
     source_modified: Option<std::time::SystemTime>,
@@ -287,13 +291,13 @@ impl Stop {
     }
 
     /// The exit code of a run that a signal ended.
-    fn exit_code(&self, error: &BulkError) -> Option<u8> {
+    pub(super) fn exit_code(&self, error: &BulkError) -> Option<u8> {
         matches!(error, BulkError::Cancelled { .. }).then(|| self.code()).flatten()
     }
 }
 
 /// Shows progress as a bar, or as a JSON line each second, and the summary at the end.
-struct Listener<'a> {
+pub(super) struct Listener<'a> {
     bar: ProgressBar,
     output: &'a Output,
     begun: bool,
@@ -301,7 +305,7 @@ struct Listener<'a> {
 }
 
 impl<'a> Listener<'a> {
-    fn new(total: u64, output: &'a Output) -> Self {
+    pub(super) fn new(total: u64, output: &'a Output) -> Self {
         Self { bar: progress::bytes_bar(total, output), output, begun: false, last_line: Instant::now() }
     }
 
@@ -310,7 +314,12 @@ impl<'a> Listener<'a> {
         Self { bar: progress::bytes_count(output), output, begun: false, last_line: Instant::now() }
     }
 
-    fn finish(
+    /// Takes the bar away.
+    pub(super) fn end(self) {
+        self.bar.finish_and_clear();
+    }
+
+    pub(super) fn finish(
         self,
         result: Result<Summary, BulkError>,
         stop: &Stop,

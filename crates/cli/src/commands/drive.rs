@@ -34,7 +34,7 @@ pub fn may_be_ours(args: &DriverArgs) -> bool {
 }
 
 /// Who mounts a filesystem; none if it is a reader of ours, or nobody.
-pub fn by(args: &DriverArgs, filesystem: FilesystemKind) -> Result<Option<By>, Failure> {
+pub fn by(args: &DriverArgs, filesystem: FilesystemKind, read_only: bool) -> Result<Option<By>, Failure> {
     if args.kernel {
         return Ok(Some(By::Kernel));
     }
@@ -46,6 +46,13 @@ pub fn by(args: &DriverArgs, filesystem: FilesystemKind) -> Result<Option<By>, F
                 .hint("--driver alone takes the usual one"))
         }
         None if has_reader(filesystem) && args.driver_options.is_empty() => Ok(None),
+        // The reader here needs no other program, and is enough for whoever writes nothing or has no driver.
+        None if is_read(filesystem)
+            && args.driver_options.is_empty()
+            && (read_only || usual.is_none_or(|program| program.find().is_none())) =>
+        {
+            Ok(None)
+        }
         None | Some(None) if usual.is_none() && !args.driver_options.is_empty() => {
             Err(Failure::parameters(format!("{filesystem} has no driver that --driver-options could be for")))
         }
@@ -55,6 +62,11 @@ pub fn by(args: &DriverArgs, filesystem: FilesystemKind) -> Result<Option<By>, F
 
 fn has_reader(filesystem: FilesystemKind) -> bool {
     matches!(filesystem, FilesystemKind::Ext2 | FilesystemKind::Ext3 | FilesystemKind::Ext4)
+}
+
+/// File systems that are written by a driver where there is one.
+fn is_read(filesystem: FilesystemKind) -> bool {
+    matches!(filesystem, FilesystemKind::Ntfs | FilesystemKind::ExFat)
 }
 
 /// A mounted filesystem and the device below it.
@@ -102,8 +114,9 @@ pub fn start(
 
 /// What makes a filesystem writable that our reader only reads.
 pub fn writer(filesystem: &str) -> Option<String> {
-    let ext = [FilesystemKind::Ext2, FilesystemKind::Ext3, FilesystemKind::Ext4];
-    let program = ext.iter().any(|kind| kind.name() == filesystem).then_some(Program::Fuse2fs)?;
+    use FilesystemKind::{ExFat, Ext2, Ext3, Ext4, Ntfs};
+    let kind = [Ext2, Ext3, Ext4, Ntfs, ExFat].into_iter().find(|kind| kind.name() == filesystem)?;
+    let program = Program::usual(kind)?;
     let missing = if program.find().is_none() { format!(" ({APT} {program})") } else { String::new() };
     Some(format!("; --driver mounts them to write, too, by {program}{missing}"))
 }

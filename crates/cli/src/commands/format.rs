@@ -178,7 +178,7 @@ fn header_size(args: &FormatArgs) -> Result<u64, Failure> {
     })
 }
 
-fn path_is_new(path: &Path) -> bool {
+pub(super) fn path_is_new(path: &Path) -> bool {
     // A path that can't be looked at exists as far as we know; opening it will say what is wrong.
     // An export is there or can't be reached.
     !Uri::is_meant(path) && matches!(path.try_exists(), Ok(false))

@@ -7,16 +7,16 @@ use std::path::Path;
 use atrest_engine::{Access, is_same};
 use atrest_volume::bitlocker::LockedBitLocker;
 use atrest_volume::{
-    ChangeError, ConvertError, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
+    ChangeError, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
     header_restore, overwritten,
 };
 use serde_json::json;
 
-use super::target::{Target, contents, header_path, no_header, open_device, write_private};
+use super::target::{Target, contents, header_path, open_device, write_private};
 use super::{bitlocker, flash, foreign, text, veracrypt};
 use crate::args::header::{
-    ConvertArgs, EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs,
-    LuksVersion, RepairArgs, UuidArgs,
+    EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs, LuksVersion,
+    RepairArgs, UuidArgs,
 };
 use crate::args::key::TargetArgs;
 use crate::failure::{Code, Failure};
@@ -191,27 +191,6 @@ pub fn set(args: &HeaderSetArgs, output: &Output) -> Result<(), Failure> {
         &json!({ "uuid": info.uuid, "label": info.label, "subsystem": info.subsystem }),
         &format!("UUID {}, label \"{}\", subsystem \"{}\"", info.uuid, info.label, info.subsystem),
     )
-}
-
-pub fn convert(args: &ConvertArgs, output: &Output) -> Result<(), Failure> {
-    flash::refuse(&args.target)?;
-    flash::refuse_store(args.target.store.is_some())?;
-    // Nobody may have the data open, wherever the header is.
-    let data =
-        args.target.header.as_ref().map(|_| open_device(&args.target.path, Access::ReadWriteExclusive));
-    let data = data.transpose()?;
-    let path = header_path(&args.target);
-    let device = open_device(path, Access::ReadWriteExclusive)?;
-    let (to, name) = match args.kind {
-        LuksVersion::Luks1 => (VolumeFormat::Luks1, "LUKS1"),
-        LuksVersion::Luks2 => (VolumeFormat::Luks2, "LUKS2"),
-    };
-    atrest_volume::convert(&device, to).map_err(|error| match error {
-        ConvertError::Change(ChangeError::Open(error)) => no_header(error, &device).at(path),
-        error => Failure::from(error).at(path),
-    })?;
-    drop(data);
-    output.done(&json!({ "type": name }), &format!("{} is a volume of {name} now", path.display()))
 }
 
 pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {

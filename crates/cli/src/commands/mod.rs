@@ -8,6 +8,7 @@ mod bench_table;
 pub mod bitlocker;
 mod boot;
 mod bulk;
+mod convert;
 mod drive;
 mod ecryptfs;
 mod enrol;
@@ -103,7 +104,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Token(TokenCommand::Export(args)) => token::export(args, output)?,
         Command::Token(TokenCommand::Import(args)) => token::import(args, output)?,
         Command::Token(TokenCommand::Remove(args)) => token::remove(args, output)?,
-        Command::Convert(args) => header::convert(args, output)?,
+        Command::Convert(args) => convert::convert(args, output)?,
         Command::Erase(args) => header::erase(args, output)?,
         Command::Repair(args) => header::repair(args, output)?,
         #[cfg(feature = "whole")]

@@ -129,7 +129,9 @@ fn inside_volume(args: &MountArgs, registry: &Registry, output: &Output) -> Resu
             let device = inside::device(volume, unlock, partition, write, output)?;
             let filesystem = detect(&*device).map_err(|error| Failure::from(error).at(volume))?;
             let by = match filesystem {
-                Some(filesystem) => drive::by(&args.by, filesystem)?.map(|by| (filesystem, by)),
+                Some(filesystem) => {
+                    drive::by(&args.by, filesystem, args.read_only)?.map(|by| (filesystem, by))
+                }
                 None => None,
             };
             if let Some((filesystem, by)) = by {

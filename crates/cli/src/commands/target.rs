@@ -11,7 +11,7 @@ use atrest_engine::contents::in_the_way;
 use atrest_engine::{Access, FileDevice};
 use atrest_nbd::Uri;
 use atrest_open::{Device, DeviceOpenError, MayBeWrongKey, Refused, try_keys};
-use atrest_probe::{Foreign, foreign};
+use atrest_probe::{FilesystemKind, Foreign, foreign};
 use atrest_secret::Passphrase;
 use atrest_volume::{LockedVolume, OpenError};
 
@@ -79,10 +79,10 @@ pub fn no_header(error: OpenError, device: &Device) -> Failure {
             "it holds APFS, which FileVault may encrypt",
             "macOS opens it; atrest knows neither of the two",
         ),
-        Foreign::Filesystem(kind) => failure(
-            &format!("it holds {kind}, which is not encrypted"),
-            "mount it as it is; `atrest encrypt --in-place` encrypts it",
-        ),
+        Foreign::Filesystem(kind) => {
+            let (what, hint) = not_ours(kind);
+            failure(&format!("it {what}"), hint)
+        }
         Foreign::Partitions(scheme) => failure(
             &format!("it has a {scheme} partition table"),
             "if the volume is in one of its partitions, name that: `lsblk` lists them",
@@ -93,14 +93,49 @@ pub fn no_header(error: OpenError, device: &Device) -> Failure {
         ),
         Foreign::Random => failure(
             "no header was found, and what is there looks random",
-            "VeraCrypt, TrueCrypt and loop-AES volumes look like that, which atrest does not know: `cryptsetup open --type tcrypt` tries the \
-             first two. Of a LUKS volume with a detached header, name that by --header",
+            "a VeraCrypt or TrueCrypt volume looks like that: `atrest ls --type tcrypt` tries a password. So do loop-AES and plain \
+             dm-crypt: `atrest ls` with --type loopaes or --type plain tries a key. They only read. Of a LUKS volume with a \
+             detached header, name that by --header",
         ),
         _ => failure(
             "no header was found",
             "is it the right file or device? A detached header is named by --header",
         ),
     }
+}
+
+/// What is said of a device with this on it, and what to do with it.
+fn not_ours(kind: FilesystemKind) -> (String, &'static str) {
+    use FilesystemKind as Kind;
+    let hint = match kind {
+        Kind::DmIntegrity => "`integritysetup open` opens it; `atrest` does so under that name, too",
+        Kind::DmVerity => "`atrest verity` checks and reads the data that it protects",
+        Kind::Lvm => {
+            "its logical volumes are devices of their own: `vgchange -ay` makes them, `lvs` lists them"
+        }
+        Kind::MdRaid | Kind::Bcache | Kind::Vdo | Kind::Ubi => {
+            "it is a part of another device, on which the volume may be: `lsblk` shows that"
+        }
+        Kind::Zfs => "ZFS encrypts its datasets itself: `zpool import`, then `zfs load-key`, open them",
+        Kind::Bcachefs => "bcachefs encrypts itself: `bcachefs unlock` and then `mount` open it",
+        Kind::Hibernation => "a system is asleep in it, and loses its memory if that is overwritten",
+        Kind::Luks1 | Kind::Luks2 => "its header is damaged: `atrest repair` mends what is known",
+        _ => "mount it as it is; `atrest encrypt --in-place` encrypts it",
+    };
+    let holds = match kind {
+        Kind::Lvm
+        | Kind::MdRaid
+        | Kind::Bcache
+        | Kind::DmIntegrity
+        | Kind::DmVerity
+        | Kind::Vdo
+        | Kind::Ubi => {
+            format!("is {kind}")
+        }
+        Kind::Zfs | Kind::Bcachefs | Kind::Hibernation | Kind::Luks1 | Kind::Luks2 => format!("holds {kind}"),
+        _ => format!("holds {kind}, which is not encrypted"),
+    };
+    (holds, hint)
 }
 
 /// Where the header lies: in the --header file, or in front of the data.

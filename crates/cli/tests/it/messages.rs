@@ -215,8 +215,9 @@ fn of_what_is_no_volume() {
     let scratch = Scratch::new();
     scratch.file("key", "k");
     let right = "is it the right file or device? A detached header is named by --header";
-    let random = "VeraCrypt, TrueCrypt and loop-AES volumes look like that, which atrest does not know: `cryptsetup open --type tcrypt` \
-                  tries the first two. Of a LUKS volume with a detached header, name that by --header";
+    let random = "a VeraCrypt or TrueCrypt volume looks like that: `atrest ls --type tcrypt` tries a password. So do loop-AES and plain \
+                  dm-crypt: `atrest ls` with --type loopaes or --type plain tries a key. They only read. Of a LUKS volume with a \
+                  detached header, name that by --header";
     let place = |at: usize, bytes: &[u8]| {
         let mut image = vec![0; 1 << 20];
         image[at..at + bytes.len()].copy_from_slice(bytes);
@@ -232,7 +233,52 @@ fn of_what_is_no_volume() {
         "it is encrypted by FileVault 2, which atrest does not know",
         "on Linux, `cryptsetup open --type fvault2` opens it",
     );
-    let images: [(Vec<u8>, (&str, &str)); 6] = [
+    let zfs = {
+        let uberblock = 0x00ba_b10c_u64.to_le_bytes();
+        let mut image = vec![0; 1 << 20];
+        (0..4).for_each(|block| image[(128 << 10) + block * 1024..][..8].copy_from_slice(&uberblock));
+        image
+    };
+    let bcachefs = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
+    let part = "it is a part of another device, on which the volume may be: `lsblk` shows that";
+    let images: [(Vec<u8>, (&str, &str)); 13] = [
+        (
+            place(0, b"integrt\0"),
+            (
+                "it is a dm-integrity device",
+                "`integritysetup open` opens it; `atrest` does so under that name, too",
+            ),
+        ),
+        (
+            place(0, b"verity\0\0"),
+            ("it is a dm-verity hash device", "`atrest verity` checks and reads the data that it protects"),
+        ),
+        (
+            place(512, b"LABELONE"),
+            (
+                "it is an LVM physical volume",
+                "its logical volumes are devices of their own: `vgchange -ay` makes them, `lvs` lists them",
+            ),
+        ),
+        (place(4096, b"\xfc\x4e\x2b\xa9"), ("it is a Linux RAID member", part)),
+        (
+            zfs,
+            (
+                "it holds ZFS",
+                "ZFS encrypts its datasets itself: `zpool import`, then `zfs load-key`, open them",
+            ),
+        ),
+        (
+            place(4120, bcachefs),
+            ("it holds bcachefs", "bcachefs encrypts itself: `bcachefs unlock` and then `mount` open it"),
+        ),
+        (
+            place(4086, b"S1SUSPEND\0"),
+            (
+                "it holds swap space with a hibernated system",
+                "a system is asleep in it, and loses its memory if that is overwritten",
+            ),
+        ),
         (core_storage, file_vault),
         (
             place(32, b"NXSB"),
@@ -255,7 +301,8 @@ fn of_what_is_no_volume() {
         for command in commands {
             says(&scratch, command, 4, &what, hint);
         }
-        assert!(!hint.contains("--type plain"));
+        // A key of a plain volume is never wrong, so nobody is sent there who may have something else.
+        assert!(!hint.contains("--type plain") || what.contains("looks random"));
     };
     for (image, (what, hint)) in images {
         scratch.file("x", image);

@@ -34,6 +34,13 @@ pub enum BulkError {
     Write(DeviceError),
     /// The output could not be made durable.
     Flush(DeviceError),
+    /// The copy could not be read again, at an offset in it.
+    ReadBack(DeviceError),
+    /// The copy is not what it was made of.
+    Differs {
+        /// The first byte that differs.
+        offset: u64,
+    },
     /// The run was cancelled.
     Cancelled {
         /// Bytes from the beginning that are written.
@@ -65,6 +72,8 @@ impl fmt::Display for BulkError {
             Self::Read(error) => write!(f, "reading the source: {error}"),
             Self::Write(error) => write!(f, "writing the output: {error}"),
             Self::Flush(error) => write!(f, "the output: {error}"),
+            Self::ReadBack(error) => write!(f, "reading the copy: {error}"),
+            Self::Differs { offset } => write!(f, "the copy differs from its source at byte {offset}"),
             Self::Cancelled { done, total } => write!(f, "cancelled after {done} of {total} bytes"),
             Self::NoCheckpoint => f.write_str("there is no checkpoint to resume from"),
             Self::CheckpointDamaged => f.write_str("the checkpoint is damaged"),
@@ -77,9 +86,11 @@ impl fmt::Display for BulkError {
 impl core::error::Error for BulkError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Destination(error) | Self::Read(error) | Self::Write(error) | Self::Flush(error) => {
-                Some(error)
-            }
+            Self::Destination(error)
+            | Self::Read(error)
+            | Self::ReadBack(error)
+            | Self::Write(error)
+            | Self::Flush(error) => Some(error),
             _ => None,
         }
     }

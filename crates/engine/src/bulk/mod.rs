@@ -8,6 +8,7 @@
 //! An interrupted run can be resumed from its checkpoint, see [`checkpoint_path`].
 
 mod checkpoint;
+mod compare;
 mod destination;
 mod error;
 mod stream;
@@ -23,6 +24,7 @@ use atrest_device::{BlockDevice, DeviceError};
 
 use checkpoint::{Binding, Checkpoint, Direction};
 pub use checkpoint::{Mismatch, checkpoint_path};
+pub use compare::compare;
 pub use destination::Destination;
 pub use error::BulkError;
 pub use stream::{StreamError, decrypt_sequence, decrypt_stream, encrypt_stream};

@@ -1,3 +1,4 @@
+mod comparing;
 mod resumption;
 
 use std::sync::Arc;

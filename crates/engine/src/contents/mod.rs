@@ -10,7 +10,7 @@ use core::ops::Range;
 use atrest_device::{BlockDevice, DeviceError, Geometry, Unshared};
 use atrest_keyslot::flash::{HEADER_LEN, Header, Protection};
 use atrest_probe::partition::{Scheme, claims, scheme};
-use atrest_probe::{ExtSuperblock, FilesystemKind, LOOK_AT, by_signature, fat};
+use atrest_probe::{ExtSuperblock, FilesystemKind, LOOK_AT, by_signature, fat, further_back};
 use atrest_volume::{LockedVolume, OpenError};
 
 use crate::flash::{DetectError, detect};
@@ -86,7 +86,7 @@ fn look(device: &From<'_>) -> Result<Option<Contents>, DeviceError> {
     if let Some(scheme) = scheme(device)? {
         return Ok(Some(Contents::Partitions(scheme)));
     }
-    Ok(at_the_end(device)?.map(Contents::Filesystem))
+    Ok(further_back(device)?.map(Contents::Filesystem))
 }
 
 fn flash(device: &dyn BlockDevice) -> Result<Contents, DeviceError> {
@@ -106,22 +106,6 @@ fn flash(device: &dyn BlockDevice) -> Result<Contents, DeviceError> {
 fn ext(start: &[u8]) -> Option<FilesystemKind> {
     let superblock = ExtSuperblock::find(start).filter(|superblock| superblock.block_size().is_some());
     superblock.map(ExtSuperblock::kind)
-}
-
-/// Members of a Linux RAID of the formats 0.90 and 1.0 have their superblock at the end.
-fn at_the_end(device: &dyn BlockDevice) -> Result<Option<FilesystemKind>, DeviceError> {
-    const MAGIC: [u8; 4] = 0xa92b_4efc_u32.to_le_bytes();
-    let size = device.size();
-    let newer = (size / 512).checked_sub(16).map(|sectors| (sectors & !7) * 512);
-    let older = (size & !0xffff).checked_sub(0x1_0000);
-    for at in [newer, older].into_iter().flatten() {
-        let mut magic = [0; 4];
-        device.read_at(at, &mut magic)?;
-        if magic == MAGIC {
-            return Ok(Some(FilesystemKind::MdRaid));
-        }
-    }
-    Ok(None)
 }
 
 impl Contents {
@@ -149,6 +133,8 @@ impl fmt::Display for Contents {
             }
             Self::Filesystem(
                 kind @ (Kind::Swap
+                | Kind::Hibernation
+                | Kind::Ubi
                 | Kind::Lvm
                 | Kind::MdRaid
                 | Kind::Bcache

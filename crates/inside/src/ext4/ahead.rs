@@ -11,7 +11,7 @@ const READY: usize = 2;
 
 /// Hands a file of `size` bytes to `sink`, piece by piece and in order. `read` fills a buffer from an offset on and says how
 /// many bytes there were.
-pub(super) fn read(
+pub(crate) fn read(
     size: u64,
     read: &(impl Fn(&mut Vec<u8>, u64) -> Result<usize, TreeError> + Sync),
     sink: &mut dyn FnMut(&[u8]) -> Result<(), Stop>,

@@ -5,6 +5,7 @@
 //! tests hold this reader against it, against `debugfs` and against the kernel.
 
 mod ahead;
+pub(crate) use ahead::read as read_ahead;
 mod blocks;
 mod casefold;
 mod dir;

@@ -16,6 +16,7 @@ mod owners;
 mod rename;
 mod table;
 mod time;
+pub(crate) use time::timestamp;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

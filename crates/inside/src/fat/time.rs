@@ -38,7 +38,7 @@ pub(super) fn fields(time: Timestamp) -> (u16, u16, u8) {
 }
 
 /// The time that stored fields mean. A date of 0, which stands for none, becomes 1980-01-01.
-pub(super) fn timestamp(date: u16, clock: u16, hundredths: u8) -> Timestamp {
+pub(crate) fn timestamp(date: u16, clock: u16, hundredths: u8) -> Timestamp {
     let (date, clock, hundredths) = (i64::from(date), i64::from(clock), i64::from(hundredths.min(199)));
     let days = days(1980 + (date >> 9), (date >> 5 & 0xf).clamp(1, 12), (date & 0x1f).max(1));
     let of_day = (clock >> 11) * 3600 + (clock >> 5 & 0x3f) * 60 + (clock & 0x1f) * 2;

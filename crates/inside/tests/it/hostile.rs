@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::common::{Memory, exhaust, path, pattern, run, write};
+use crate::ntfs::Mounted;
 use atrest_filetree::TreePath;
 use atrest_inside::{Access, open_tree};
 use atrest_probe::partition::partitions;
@@ -54,6 +55,23 @@ fn images(dir: &Path) -> Vec<(String, Vec<u8>)> {
         run("mkfs.vfat", &[&"-C", &"-s", &"1", &options, &image, &kib]);
         run("mcopy", &[&"-s", &"-i", &image, &from.join("a"), &from.join("top"), &"::/"]);
         images.push((format!("FAT {options}"), fs::read(&image).expect("readable")));
+    }
+    let mounted = dir.join("mounted");
+    for name in ["NTFS", "exFAT"] {
+        fs::File::create(&image).and_then(|file| file.set_len(2 << 20)).expect("writable");
+        let mounted = match name {
+            "NTFS" => {
+                run("mkfs.ntfs", &[&"-F", &"-Q", &"-q", &"-c", &"512", &image]);
+                Mounted::ntfs(&image, &mounted, "rw")
+            }
+            _ => {
+                run("mkfs.exfat", &[&"-b", &"4K", &"-c", &"512", &image]);
+                Mounted::exfat(&image, &mounted)
+            }
+        };
+        run("cp", &[&"-r", &from.join("a"), &from.join("top"), &mounted.at()]);
+        drop(mounted);
+        images.push((name.into(), fs::read(&image).expect("readable")));
     }
     images
 }

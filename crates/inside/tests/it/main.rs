@@ -3,12 +3,14 @@
 mod build;
 mod common;
 mod copy;
+mod exfat;
 mod ext4;
 mod fat;
 mod fat_rename;
 mod hostile;
 mod listing;
 mod littlefs;
+mod ntfs;
 mod overwrite;
 mod partitions;
 mod truncated;

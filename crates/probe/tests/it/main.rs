@@ -2,5 +2,6 @@
 
 mod claims;
 mod identity;
+mod kinds;
 mod partitions;
 mod reach;
