@@ -37,6 +37,12 @@ fn process() -> &'static (PathBuf, Mutex<Receiver<Heard>>) {
                 Request::List => (b'L', String::new(), Vec::new()),
                 Request::Suspend => (b'S', String::new(), Vec::new()),
                 Request::Resume { key } => (b'G', String::new(), key.to_owned()),
+                Request::Reencrypt { old, new } => {
+                    let len = u32::try_from(old.len()).expect("a short key").to_le_bytes();
+                    (b'E', String::new(), [&len, old, new].concat())
+                }
+                Request::StopReencryption => (b'H', String::new(), Vec::new()),
+                Request::Reencryption => (b'Q', String::new(), Vec::new()),
                 Request::Resize { size } => {
                     (b'Z', String::new(), size.map_or_else(Vec::new, |size| size.to_le_bytes().to_vec()))
                 }
@@ -76,7 +82,12 @@ fn understood(message: &[u8]) -> Heard {
     let fits = match letter {
         b'A' => !key.is_empty(),
         b'R' => !name.is_empty() && key.is_empty(),
-        b'L' | b'S' => name.is_empty() && key.is_empty(),
+        b'L' | b'S' | b'H' | b'Q' => name.is_empty() && key.is_empty(),
+        // The length of the key before, and both keys.
+        b'E' => {
+            let len = |(len, keys): (&[u8; 4], &[u8])| u32::from_le_bytes(*len) as usize <= keys.len();
+            name.is_empty() && key.split_first_chunk().is_some_and(len)
+        }
         b'G' => name.is_empty() && !key.is_empty(),
         b'Z' => name.is_empty() && matches!(key.len(), 0 | 8),
         _ => false,
