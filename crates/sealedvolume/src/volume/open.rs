@@ -166,6 +166,11 @@ fn load(objects: &Objects, record: Option<&Record>, cached: usize) -> Result<Loa
                 continue;
             }
         };
+        // Whatever an older checkpoint would say: from a record that was put back the log could be read to its end, but what was
+        // collected there would make room for a begin.
+        if let Some(record) = record.filter(|record| root.number > record.number) {
+            return Err(OpenError::StoreOlder { anchored: record.number, found: root.number });
+        }
         let state = State::of(root, cached);
         match follow(objects, state, record) {
             Ok((state, replayed)) => {
@@ -188,10 +193,6 @@ fn load(objects: &Objects, record: Option<&Record>, cached: usize) -> Result<Loa
 fn follow(objects: &Objects, mut state: State, record: Option<&Record>) -> Result<(State, u64), OpenError> {
     let mut met = match record {
         None => true,
-        // A record that was put back would have this opening begin at a number that was collected.
-        Some(record) if state.head.number > record.number => {
-            return Err(OpenError::StoreOlder { anchored: record.number, found: state.head.number });
-        }
         Some(record) => meets(&state, record)?,
     };
     let (mut replayed, mut begun) = (0, false);

@@ -1,0 +1,8 @@
+//! The tests of this crate that are no programs of their own: one program links in the time of one.
+
+mod attacks;
+mod device;
+mod directory;
+mod histories;
+mod rig;
+mod vectors;

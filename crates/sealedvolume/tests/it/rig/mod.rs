@@ -1,0 +1,6 @@
+//! A store that fails and lies on purpose, a trusted store that is cut, and what a volume over them must have held.
+
+pub mod bytes;
+pub mod truth;
+pub mod trusted;
+pub mod wild;
