@@ -61,14 +61,22 @@ mod tests {
             assert_eq!(out, bytes);
             assert_eq!(take(&mut Reader::new(bytes)), Ok(number));
         }
-        for bad in [&[][..], &[0x80], &[0x80, 0], &[0xff, 0], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]] {
+        for bad in [
+            &[][..],
+            &[0x80],
+            &[0x80, 0],
+            &[0xff, 0],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2],
+        ] {
             assert_eq!(take(&mut Reader::new(bad)), Err(FormatError::Layout), "{bad:x?}");
         }
     }
 
     #[test]
     fn small_differences_are_small() {
-        for (difference, number) in [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1), (i64::MIN, u64::MAX)] {
+        for (difference, number) in
+            [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1), (i64::MIN, u64::MAX)]
+        {
             assert_eq!(zigzag(difference), number);
             assert_eq!(unzigzag(number), difference);
         }

@@ -47,8 +47,12 @@ impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Foreign => f.write_str("it is no object of a sealed volume"),
-            Self::Version { version } => write!(f, "it has version {version} of the format, which this program does not know"),
-            Self::AnotherVolume => f.write_str("it belongs to another volume, or to an earlier format of this one"),
+            Self::Version { version } => {
+                write!(f, "it has version {version} of the format, which this program does not know")
+            }
+            Self::AnotherVolume => {
+                f.write_str("it belongs to another volume, or to an earlier format of this one")
+            }
             Self::AnotherObject => f.write_str("it is another object than its name says"),
             Self::Key => f.write_str("it was made with another key, or was changed"),
             Self::Tag => f.write_str("it was changed (its tag is wrong)"),

@@ -144,7 +144,13 @@ impl ObjectCipher {
     ///
     /// # Errors
     /// [`FormatError::Tag`].
-    pub fn open(&self, part: Part, associated: &[u8], data: &mut [u8], tag: &[u8; TAG_LEN]) -> Result<(), FormatError> {
+    pub fn open(
+        &self,
+        part: Part,
+        associated: &[u8],
+        data: &mut [u8],
+        tag: &[u8; TAG_LEN],
+    ) -> Result<(), FormatError> {
         let nonce = part.nonce();
         match &self.0 {
             Cipher::Gcm(cipher) => cipher.open(&nonce, associated, data, tag),

@@ -7,7 +7,10 @@ use atrest_codec::Reader;
 
 use super::log::{open_sealed, put_sealed};
 use super::prelude::{PRELUDE_LEN, Prelude};
-use super::{Aead, FormatError, Keys, Kind, LEAF_BLOCKS, MOST_LEAF, MOST_NUMBER, MOST_SLOTS, MOST_SUMMARY, Part, counts};
+use super::{
+    Aead, FormatError, Keys, Kind, LEAF_BLOCKS, MOST_LEAF, MOST_NUMBER, MOST_SLOTS, MOST_SUMMARY, Part,
+    counts,
+};
 
 /// The entries of a leaf, by address. What is in none reads as zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

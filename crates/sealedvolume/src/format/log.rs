@@ -4,7 +4,9 @@ use atrest_codec::Reader;
 use sha2::{Digest, Sha256};
 
 use super::prelude::{PRELUDE_LEN, Prelude};
-use super::{BLOCK_LEN, Chain, FormatError, Keys, Kind, MOST_SLOTS, MOST_SUMMARY, ObjectCipher, Part, Summary, TAG_LEN};
+use super::{
+    BLOCK_LEN, Chain, FormatError, Keys, Kind, MOST_SLOTS, MOST_SUMMARY, ObjectCipher, Part, Summary, TAG_LEN,
+};
 
 /// Bytes of a sealed block: the block and its tag.
 pub const BLOCK_SEALED: usize = BLOCK_LEN + TAG_LEN;
@@ -112,7 +114,11 @@ pub fn open_log(keys: &Keys, number: u64, bytes: &[u8]) -> Result<LogObject, For
 ///
 /// # Errors
 /// Why the first copies are not whole.
-pub fn open_log_front(keys: &Keys, number: u64, front: &[u8]) -> Result<Result<LogObject, usize>, FormatError> {
+pub fn open_log_front(
+    keys: &Keys,
+    number: u64,
+    front: &[u8],
+) -> Result<Result<LogObject, usize>, FormatError> {
     let (cipher, prelude) = opened_prelude(keys, number, front.first_chunk().ok_or(FormatError::Length)?)?;
     let mut reader = Reader::at(front, PRELUDE_LEN)?;
     let len = sealed_summary(&prelude)?;
@@ -139,7 +145,12 @@ pub fn open_block(
     cipher.open(Part::Block(slot), &address.to_le_bytes(), out, tag)
 }
 
-fn open_by(keys: &Keys, number: u64, bytes: &[u8], prelude: &[u8; PRELUDE_LEN]) -> Result<LogObject, FormatError> {
+fn open_by(
+    keys: &Keys,
+    number: u64,
+    bytes: &[u8],
+    prelude: &[u8; PRELUDE_LEN],
+) -> Result<LogObject, FormatError> {
     let (cipher, prelude) = opened_prelude(keys, number, prelude)?;
     if bytes.len() != log_len(&prelude)? {
         return Err(FormatError::Length);
@@ -179,7 +190,12 @@ fn opened_summary(
 }
 
 /// Appends what is sealed of `clear`, and its tag.
-pub(super) fn put_sealed(out: &mut Vec<u8>, cipher: &ObjectCipher, part: Part, clear: &[u8]) -> Result<(), FormatError> {
+pub(super) fn put_sealed(
+    out: &mut Vec<u8>,
+    cipher: &ObjectCipher,
+    part: Part,
+    clear: &[u8],
+) -> Result<(), FormatError> {
     let mut data = clear.to_vec();
     let tag = cipher.seal(part, &[], &mut data)?;
     out.extend_from_slice(&data);
@@ -196,9 +212,15 @@ pub(super) fn open_sealed(cipher: &ObjectCipher, part: Part, sealed: &[u8]) -> R
 }
 
 fn sealed_summary(prelude: &Prelude) -> Result<usize, FormatError> {
-    usize::try_from(prelude.summary_len).ok().and_then(|len| len.checked_add(TAG_LEN)).ok_or(FormatError::Limit)
+    usize::try_from(prelude.summary_len)
+        .ok()
+        .and_then(|len| len.checked_add(TAG_LEN))
+        .ok_or(FormatError::Limit)
 }
 
 fn blocks_len(prelude: &Prelude) -> Result<usize, FormatError> {
-    usize::try_from(prelude.slots).ok().and_then(|slots| slots.checked_mul(BLOCK_SEALED)).ok_or(FormatError::Limit)
+    usize::try_from(prelude.slots)
+        .ok()
+        .and_then(|slots| slots.checked_mul(BLOCK_SEALED))
+        .ok_or(FormatError::Limit)
 }

@@ -17,7 +17,9 @@ mod summary;
 pub use error::FormatError;
 pub use keys::{Aead, Keys, ObjectCipher, Part};
 pub use leaf::{Leaf, LeafEntry, open_leaf, seal_leaf};
-pub use log::{BLOCK_SEALED, LogObject, SealedLog, log_len, open_block, open_log, open_log_front, seal_log, slot_offset};
+pub use log::{
+    BLOCK_SEALED, LogObject, SealedLog, log_len, open_block, open_log, open_log_front, seal_log, slot_offset,
+};
 pub use prelude::{Kind, PRELUDE_LEN, Prelude};
 pub use record::Record;
 pub use root::{LeafRef, Root, SnapshotRef, open_root, seal_root};

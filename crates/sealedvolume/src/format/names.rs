@@ -55,7 +55,16 @@ mod tests {
         assert_eq!(map(&[0xab; 16]), format!("m/{}", "ab".repeat(16)));
         assert_eq!((kind(&log(3)), number(&log(3))), (Some(Kind::Log), Some(3)));
         assert_eq!((kind(&map(&[7; 16])), number(&map(&[7; 16]))), (Some(Kind::Map), None));
-        for bad in ["", "l", "l/", "l/000000000000000A", "l/00000000000000a", "x/000000000000000a", "l/../../etc/passwd", "l/000000000000000a/"] {
+        for bad in [
+            "",
+            "l",
+            "l/",
+            "l/000000000000000A",
+            "l/00000000000000a",
+            "x/000000000000000a",
+            "l/../../etc/passwd",
+            "l/000000000000000a/",
+        ] {
             assert_eq!((kind(bad), number(bad)), (None, None), "{bad}");
         }
         assert_eq!(number("l/ffffffffffffffff"), None);

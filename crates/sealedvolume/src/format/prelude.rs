@@ -2,7 +2,9 @@
 
 use atrest_codec::{Le, decode, encode};
 
-use super::{Aead, FormatError, FormatId, MOST_LEAF, MOST_NUMBER, MOST_ROOT, MOST_SLOTS, MOST_SUMMARY, VERSION};
+use super::{
+    Aead, FormatError, FormatId, MOST_LEAF, MOST_NUMBER, MOST_ROOT, MOST_SLOTS, MOST_SUMMARY, VERSION,
+};
 
 /// Bytes in a prelude.
 pub const PRELUDE_LEN: usize = 128;
@@ -72,7 +74,8 @@ impl Prelude {
     pub fn decode(bytes: &[u8; PRELUDE_LEN]) -> Result<(Self, [u8; 32]), FormatError> {
         type Numbers = (Le<u32>, Le<u32>, Le<u32>, Le<u64>);
         type Fields = ([u8; 8], Le<u16>, [u8; 2], Numbers, (FormatId, [u8; 32], [u8; 16], [u8; 32]));
-        let (magic, Le(version), [kind, aead], numbers, (format, session, salt, commitment)): Fields = decode(bytes);
+        let (magic, Le(version), [kind, aead], numbers, (format, session, salt, commitment)): Fields =
+            decode(bytes);
         let (Le(slots), Le(summary_len), Le(epoch), Le(number)) = numbers;
         if magic != MAGIC {
             return Err(FormatError::Foreign);

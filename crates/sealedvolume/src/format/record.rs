@@ -26,7 +26,13 @@ impl Record {
     /// Its bytes.
     pub fn encode(&self) -> [u8; TRUSTED_RECORD_LEN] {
         let flags = u8::from(self.closed);
-        encode((MARK, Le(VERSION), [flags, 0], (self.format, Le(self.number), self.chain, self.session), [0; 6]))
+        encode((
+            MARK,
+            Le(VERSION),
+            [flags, 0],
+            (self.format, Le(self.number), self.chain, self.session),
+            [0; 6],
+        ))
     }
 
     /// The record that these bytes are.

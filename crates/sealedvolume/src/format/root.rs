@@ -5,8 +5,8 @@ use atrest_codec::Reader;
 use super::log::{open_sealed, put_sealed};
 use super::prelude::{PRELUDE_LEN, Prelude};
 use super::{
-    Aead, Chain, FormatError, Keys, Kind, LEAF_BLOCKS, MOST_BLOCKS, MOST_LEAF, MOST_NUMBER, MOST_ROOT, MOST_SNAPSHOTS,
-    MOST_WINDOW, Part, TAG_LEN, summary,
+    Aead, Chain, FormatError, Keys, Kind, LEAF_BLOCKS, MOST_BLOCKS, MOST_LEAF, MOST_NUMBER, MOST_ROOT,
+    MOST_SNAPSHOTS, MOST_WINDOW, Part, TAG_LEN, summary,
 };
 
 /// The state of a volume after a log object.
@@ -112,7 +112,12 @@ pub fn open_root(keys: &Keys, number: u64, bytes: &[u8]) -> Result<(Prelude, Roo
     Err(why.unwrap_or(FormatError::Length)) // cannot be reached without a reason: both copies were tried
 }
 
-fn open_by(keys: &Keys, number: u64, bytes: &[u8], prelude: &[u8; PRELUDE_LEN]) -> Result<(Prelude, Root), FormatError> {
+fn open_by(
+    keys: &Keys,
+    number: u64,
+    bytes: &[u8],
+    prelude: &[u8; PRELUDE_LEN],
+) -> Result<(Prelude, Root), FormatError> {
     let (cipher, prelude) = keys.open(prelude)?;
     if (prelude.kind, prelude.number) != (Kind::Checkpoint, number) {
         return Err(FormatError::AnotherObject);
@@ -123,7 +128,8 @@ fn open_by(keys: &Keys, number: u64, bytes: &[u8], prelude: &[u8; PRELUDE_LEN]) 
     let (first, second) = (reader.bytes(sealed)?, reader.bytes(sealed)?);
     reader.bytes(PRELUDE_LEN)?;
     reader.finish().map_err(|_| FormatError::Length)?;
-    let clear = open_sealed(&cipher, Part::RootA, first).or_else(|_| open_sealed(&cipher, Part::RootB, second))?;
+    let clear =
+        open_sealed(&cipher, Part::RootA, first).or_else(|_| open_sealed(&cipher, Part::RootB, second))?;
     Ok((prelude, decode(&clear, number)?))
 }
 
@@ -159,7 +165,8 @@ fn encode(root: &Root) -> Result<Vec<u8>, FormatError> {
 fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
     let mut reader = Reader::new(clear);
     let stated = reader.le64()?;
-    let (chain, successor, session, ordinal) = (reader.array()?, reader.le64()?, reader.array()?, reader.le64()?);
+    let (chain, successor, session, ordinal) =
+        (reader.array()?, reader.le64()?, reader.array()?, reader.le64()?);
     let (window, blocks) = (reader.u8()?, reader.le64()?);
     if stated != number || successor <= number || successor > MOST_NUMBER {
         return Err(FormatError::Limit);

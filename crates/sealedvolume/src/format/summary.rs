@@ -77,7 +77,8 @@ impl Summary {
         let mut out = fixed.to_vec();
         let mut end = 0_u64;
         for extent in &self.extents {
-            let distance = extent.start.cast_signed().checked_sub(end.cast_signed()).ok_or(FormatError::Limit)?;
+            let distance =
+                extent.start.cast_signed().checked_sub(end.cast_signed()).ok_or(FormatError::Limit)?;
             let doubled = extent.len.checked_mul(2).ok_or(FormatError::Limit)?;
             counts::put(&mut out, counts::zigzag(distance));
             counts::put(&mut out, doubled | u64::from(extent.trim));
@@ -134,7 +135,12 @@ impl Summary {
         Ok(Self { begin, ordinal, before, before_chain, successor, tags, blocks, extents, operations })
     }
 
-    fn extents(reader: &mut Reader<'_>, count: u32, blocks: u64, slots: u32) -> Result<Vec<Extent>, FormatError> {
+    fn extents(
+        reader: &mut Reader<'_>,
+        count: u32,
+        blocks: u64,
+        slots: u32,
+    ) -> Result<Vec<Extent>, FormatError> {
         // Nothing is set aside for what the count promises: each extent takes two bytes or more of what is there.
         let mut extents = Vec::new();
         let (mut end, mut stored) = (0_u64, 0_u64);

@@ -51,7 +51,10 @@ impl DirectoryStore {
     fn sweep(&self) -> Result<(), StoreError> {
         for entry in fs::read_dir(self.root.join(UNFINISHED)).map_err(told)? {
             let entry = entry.map_err(told)?;
-            let age = entry.metadata().and_then(|data| data.modified()).map(|at| SystemTime::now().duration_since(at));
+            let age = entry
+                .metadata()
+                .and_then(|data| data.modified())
+                .map(|at| SystemTime::now().duration_since(at));
             if matches!(age, Ok(Ok(age)) if age > LEFT) {
                 fs::remove_file(entry.path()).map_err(told)?;
             }

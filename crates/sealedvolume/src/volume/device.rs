@@ -14,7 +14,12 @@ impl BlockDevice for SealedVolume {
 
     fn geometry(&self) -> Geometry {
         let block = BLOCK_LEN as u32;
-        Geometry { logical_block: 512, physical_block: block, optimal_alignment: 1 << 20, alignment_offset: 0 }
+        Geometry {
+            logical_block: 512,
+            physical_block: block,
+            optimal_alignment: 1 << 20,
+            alignment_offset: 0,
+        }
     }
 
     fn is_read_only(&self) -> bool {

@@ -209,7 +209,9 @@ impl fmt::Display for VolumeError {
         match self {
             Self::OutOfBounds { size } => write!(f, "the range lies outside the volume of {size} bytes"),
             Self::ReadOnly => f.write_str("the volume is open for reading only"),
-            Self::Damaged { block } => write!(f, "block {block} is not what was written there (its tag is wrong)"),
+            Self::Damaged { block } => {
+                write!(f, "block {block} is not what was written there (its tag is wrong)")
+            }
             Self::Missing { block } => write!(f, "the object that holds block {block} is gone"),
             Self::Map { block } => write!(f, "the part of the map with block {block} is gone or was changed"),
             Self::Fenced { number } => write!(

@@ -140,7 +140,9 @@ mod tests {
                                 assert_eq!(array[(at + further) as usize], Some(place.advanced(further)));
                             }
                         }
-                        (Err(run), None) => assert!(array.iter().skip(at as usize).take(run.min(40) as usize).all(Option::is_none)),
+                        (Err(run), None) => assert!(
+                            array.iter().skip(at as usize).take(run.min(40) as usize).all(Option::is_none)
+                        ),
                         other => panic!("{other:?} at {at}, seed {seed}"),
                     }
                 }

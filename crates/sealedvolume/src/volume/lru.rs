@@ -65,7 +65,10 @@ mod tests {
         }
         assert_eq!(cache.find(&0), Some(0));
         cache.keep(9, 4, 900);
-        assert_eq!([0, 1, 2, 3, 4, 9].map(|key| cache.find(&key)), [Some(0), None, None, Some(300), Some(400), Some(900)]);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 9].map(|key| cache.find(&key)),
+            [Some(0), None, None, Some(300), Some(400), Some(900)]
+        );
         assert_eq!((cache.weight, cache.values.len(), cache.order.len()), (10, 4, 4));
         cache.keep(9, 11, 901);
         assert_eq!((cache.find(&9), cache.weight), (None, 6));

@@ -127,7 +127,10 @@ impl Default for Settings {
             checkpoint_every: 64,
             cached_blocks: 2048,
             cached_runs: 1 << 18,
-            patience: Patience { tries: NonZeroU32::MIN.saturating_add(15), first_pause: Duration::from_millis(20) }, // cannot overflow: 1 and 15 are 16.
+            patience: Patience {
+                tries: NonZeroU32::MIN.saturating_add(15),
+                first_pause: Duration::from_millis(20),
+            }, // cannot overflow: 1 and 15 are 16.
             random: Box::new(OsRandom),
             observer: None,
         }
@@ -136,7 +139,10 @@ impl Default for Settings {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("aead", &self.aead).field("batch", &self.batch).finish_non_exhaustive()
+        f.debug_struct("Settings")
+            .field("aead", &self.aead)
+            .field("batch", &self.batch)
+            .finish_non_exhaustive()
     }
 }
 

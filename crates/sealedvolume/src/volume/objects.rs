@@ -25,7 +25,12 @@ impl Objects {
         self.again(|| self.store.get(name, MOST_OBJECT), |error| *error != StoreError::TooLong)
     }
 
-    pub(crate) fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn get_range(
+        &self,
+        name: &str,
+        offset: u64,
+        len: usize,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
         self.again(|| self.store.get_range(name, offset, len), |_| true)
     }
 
@@ -33,7 +38,8 @@ impl Objects {
     pub(crate) fn list(&self, kind: Kind) -> Result<Vec<String>, StoreError> {
         let mut all: Vec<String> = Vec::new();
         loop {
-            let some = self.again(|| self.store.list_after(kind, all.last().map(String::as_str)), |_| true)?;
+            let some =
+                self.again(|| self.store.list_after(kind, all.last().map(String::as_str)), |_| true)?;
             let before = all.len();
             for name in some {
                 if all.last().is_none_or(|last| *last < name) {

@@ -11,8 +11,8 @@ use super::objects::Objects;
 use super::state::State;
 use super::{Access, Freshness, OpenError, SealedVolume, Settings, VolumeError};
 use crate::format::{
-    FormatError, Keys, Kind, LogObject, MOST_BLOCKS, MOST_WINDOW, Record, Root, SealedLog, Summary, names, open_log,
-    open_log_front, open_root, seal_log, seal_root,
+    FormatError, Keys, Kind, LogObject, MOST_BLOCKS, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
+    open_log, open_log_front, open_root, seal_log, seal_root,
 };
 use crate::store::{ObjectStore, Put, StoreError};
 
@@ -50,7 +50,8 @@ impl SealedVolume {
         let prelude = objects.prelude(&mut settings.random, Kind::Checkpoint, 0, session)?;
         let chain = objects.keys.chain(&[0; 32], &objects.keys.seal(&prelude).1, &[]);
         let (leaves, snapshots) = (Vec::new(), Vec::new());
-        let root = Root { number: 0, chain, successor: 1, session, ordinal: 0, window, blocks, leaves, snapshots };
+        let root =
+            Root { number: 0, chain, successor: 1, session, ordinal: 0, window, blocks, leaves, snapshots };
         let (_, bytes) = seal_root(&objects.keys, prelude, &root)?;
         match objects.put(&names::checkpoint(0), &bytes) {
             Ok(()) => {}
@@ -91,7 +92,9 @@ impl SealedVolume {
         }
         for attempt in 1..=BEGINS {
             let loaded = load(&objects, record.as_ref(), cached)?;
-            if attempt == 1 && let Some(trusted) = &mut trusted {
+            if attempt == 1
+                && let Some(trusted) = &mut trusted
+            {
                 trusted.claim()?;
             }
             let mut state = loaded.state;

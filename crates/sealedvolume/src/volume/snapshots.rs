@@ -57,7 +57,12 @@ impl SealedVolume {
     /// [`VolumeError::Broken`].
     pub fn snapshots(&self) -> Result<Vec<Snapshot>, VolumeError> {
         let core = self.core()?;
-        Ok(core.state.snapshots.values().map(|snapshot| Snapshot { id: snapshot.id, name: snapshot.name.clone() }).collect())
+        Ok(core
+            .state
+            .snapshots
+            .values()
+            .map(|snapshot| Snapshot { id: snapshot.id, name: snapshot.name.clone() })
+            .collect())
     }
 
     /// A snapshot as a volume that can be read, also while this one is written.

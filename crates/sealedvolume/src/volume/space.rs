@@ -85,7 +85,10 @@ impl Core {
         }
         let mut moved = 0;
         for (count, object, runs) in live.into_values() {
-            if moved < most && count * 100 <= u64::from(object.slots) * u64::from(most_live) && !kept.contains(&object.number) {
+            if moved < most
+                && count * 100 <= u64::from(object.slots) * u64::from(most_live)
+                && !kept.contains(&object.number)
+            {
                 moved += self.relocate(&object, &runs)?;
             }
         }
@@ -174,7 +177,9 @@ impl Core {
             let is_dead = match (names::kind(&name), names::number(&name)) {
                 (Some(Kind::Map), _) => !maps.contains(&name),
                 // The older checkpoint, and the log behind it, are what is left if the newer one is damaged.
-                (Some(Kind::Checkpoint), Some(number)) => number < low && !needed.checkpoints.contains(&number),
+                (Some(Kind::Checkpoint), Some(number)) => {
+                    number < low && !needed.checkpoints.contains(&number)
+                }
                 (Some(Kind::Log), Some(number)) => {
                     number <= low && !needed.logs.contains(&number) && self.is_no_begin(number)?
                 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Head, VolumeError};
-use crate::format::{Extent, LEAF_BLOCKS, LeafRef, LogObject, Operation, Prelude, Root, SnapshotRef, names, open_leaf};
+use crate::format::{
+    Extent, LEAF_BLOCKS, LeafRef, LogObject, Operation, Prelude, Root, SnapshotRef, names, open_leaf,
+};
 use crate::volume::extents::{Extents, Place};
 use crate::volume::lru::Lru;
 use crate::volume::objects::Objects;

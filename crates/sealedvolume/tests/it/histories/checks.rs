@@ -18,21 +18,33 @@ impl World {
         let evil = self.mode == Mode::Evil;
         if !evil {
             for acked in &self.acked {
-                assert!(truth.is_before(&acked.chain, &found.chain), "a flush is lost, on a store that does not lie");
+                assert!(
+                    truth.is_before(&acked.chain, &found.chain),
+                    "a flush is lost, on a store that does not lie"
+                );
             }
         }
         let Some(anchored) = anchored else { return };
         if self.rolled && evil {
             return;
         }
-        assert!(truth.is_before(&anchored.chain, &found.chain), "a rollback or fork behind the record was accepted");
+        assert!(
+            truth.is_before(&anchored.chain, &found.chain),
+            "a rollback or fork behind the record was accepted"
+        );
         let session = truth.node(&anchored.chain).expect("it was sealed").opening;
         for node in truth.back(&found.chain).take_while(|node| node.head != anchored) {
-            assert!(node.begin || node.opening == session, "beyond the record something of another session was accepted");
+            assert!(
+                node.begin || node.opening == session,
+                "beyond the record something of another session was accepted"
+            );
         }
         if self.anchor_every == 1 && !self.rolled {
             for acked in &self.acked {
-                assert!(truth.is_before(&acked.chain, &found.chain), "a flush that was anchored is lost unnoticed");
+                assert!(
+                    truth.is_before(&acked.chain, &found.chain),
+                    "a flush that was anchored is lost unnoticed"
+                );
             }
         }
     }
@@ -46,9 +58,13 @@ impl World {
         let caused = caused || self.mode == Mode::Evil || self.tampered;
         let mut bad = self.check_blocks(&opened.volume, &state, caused);
         let Ok(head) = opened.volume.head() else { return bad };
-        let snapshots = self.truth.lock().expect("the truth").node(&head.chain).expect("it was sealed").snapshots.clone();
+        let snapshots =
+            self.truth.lock().expect("the truth").node(&head.chain).expect("it was sealed").snapshots.clone();
         let listed = opened.volume.snapshots().expect("snapshots");
-        assert!(listed.iter().map(|snapshot| snapshot.id).eq(snapshots.keys().copied()), "snapshots vanished or came back");
+        assert!(
+            listed.iter().map(|snapshot| snapshot.id).eq(snapshots.keys().copied()),
+            "snapshots vanished or came back"
+        );
         for (id, state) in snapshots {
             match opened.volume.snapshot(id) {
                 Ok(snapshot) => bad += self.check_blocks(&snapshot, &state, caused),
@@ -87,11 +103,20 @@ impl World {
         let old = Arc::clone(&self.store.inner().objects[&name]);
         let flipped = flip(&old, &mut self.random);
         self.store.inner().objects.insert(name.clone(), flipped);
-        let reader = self.open(Access::Read).unwrap_or_else(|(error, _)| panic!("a flipped bit of {name} cost the volume: {error:?}"));
-        assert_eq!(reader.volume.head(), opened.volume.head(), "a flipped bit of {name} cost the tail of the log");
+        let reader = self
+            .open(Access::Read)
+            .unwrap_or_else(|(error, _)| panic!("a flipped bit of {name} cost the volume: {error:?}"));
+        assert_eq!(
+            reader.volume.head(),
+            opened.volume.head(),
+            "a flipped bit of {name} cost the tail of the log"
+        );
         let state = *reader.spy.state.lock().expect("the state");
         let bad = self.check_blocks(&reader.volume, &state, true);
-        assert!(bad <= if name.starts_with('m') { 5 } else { 1 }, "a flipped bit of {name} cost {bad} blocks");
+        assert!(
+            bad <= if name.starts_with('m') { 5 } else { 1 },
+            "a flipped bit of {name} cost {bad} blocks"
+        );
         let mut inner = self.store.inner();
         inner.objects.insert(name, old);
         inner.fuse = fuse;

@@ -90,11 +90,18 @@ pub enum Stop {
 impl World {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let mode = *random.pick(&[Mode::Honest, Mode::Flaky, Mode::Flaky, Mode::Evil, Mode::Evil, Mode::Evil]);
+        let mode =
+            *random.pick(&[Mode::Honest, Mode::Flaky, Mode::Flaky, Mode::Evil, Mode::Evil, Mode::Evil]);
         let trusted = random.below(4) != 0;
         let anchor_every = *random.pick(&[1, 1, 3]);
         let lie = *random.pick(&[2, 5, 12]);
-        let cell = Contents { record: None, holder: 0, earlier: Vec::new(), random: Random::new(seed ^ 77), fails: false };
+        let cell = Contents {
+            record: None,
+            holder: 0,
+            earlier: Vec::new(),
+            random: Random::new(seed ^ 77),
+            fails: false,
+        };
         let mut world = Self {
             mode,
             trusted,
@@ -203,7 +210,10 @@ impl World {
                 let head = volume.head().expect("a head").chain;
                 for node in truth.back(&head) {
                     let name = format!("l/{:016x}", node.head.number);
-                    let sent = inner.sent.get(&name).and_then(|sent| sent.iter().find(|sent| bytes::salt(sent) == node.salt));
+                    let sent = inner
+                        .sent
+                        .get(&name)
+                        .and_then(|sent| sent.iter().find(|sent| bytes::salt(sent) == node.salt));
                     if let Some(sent) = sent.cloned() {
                         inner.honest.insert(name, sent);
                     }
@@ -296,7 +306,9 @@ impl World {
                     }
                     other => other.map(|_| ()),
                 },
-                87..91 => self.told(opened, opened.volume.compact(70, 4)).map(|moved| self.totals.moved += moved),
+                87..91 => {
+                    self.told(opened, opened.volume.compact(70, 4)).map(|moved| self.totals.moved += moved)
+                }
                 91..96 => self.collect(opened),
                 _ => {
                     self.check_reads(opened, false);
@@ -304,7 +316,12 @@ impl World {
                 }
             };
             match stop {
-                Err(Stop::Alarm(VolumeError::Damaged { .. } | VolumeError::Missing { .. } | VolumeError::Map { .. } | VolumeError::Snapshot { .. })) => {
+                Err(Stop::Alarm(
+                    VolumeError::Damaged { .. }
+                    | VolumeError::Missing { .. }
+                    | VolumeError::Map { .. }
+                    | VolumeError::Snapshot { .. },
+                )) => {
                     assert!(self.mode == Mode::Evil || self.tampered, "damage without a cause");
                     self.totals.read_errors += 1;
                 }
@@ -513,7 +530,12 @@ impl World {
         }
         {
             let mut inner = self.store.inner();
-            let refused: BTreeMap<_, _> = inner.sent.iter().filter(|(name, sent)| name.starts_with('l') && !before.contains_key(*name) && sent.len() > 1).map(|(name, sent)| (name.clone(), sent.clone())).collect();
+            let refused: BTreeMap<_, _> = inner
+                .sent
+                .iter()
+                .filter(|(name, sent)| name.starts_with('l') && !before.contains_key(*name) && sent.len() > 1)
+                .map(|(name, sent)| (name.clone(), sent.clone()))
+                .collect();
             for (name, sent) in refused {
                 let supplied = Arc::clone(self.random.pick(&sent));
                 inner.objects.insert(name, supplied);
@@ -605,7 +627,9 @@ impl World {
             }
             inner.mode = Mode::Honest;
         }
-        let opened = self.open(Access::Read).unwrap_or_else(|(error, _)| panic!("a false alarm at the end: {error:?}"));
+        let opened = self
+            .open(Access::Read)
+            .unwrap_or_else(|(error, _)| panic!("a false alarm at the end: {error:?}"));
         self.check_reads(&opened, false);
     }
 }

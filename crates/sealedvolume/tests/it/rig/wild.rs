@@ -208,7 +208,9 @@ impl Inner {
         match (self.random.below(7), there) {
             (0, _) => Ok(None),
             (1, _) => Err(StoreError::Silent),
-            (2, _) if self.sent.contains_key(name) => Ok(Some(Arc::clone(self.random.pick(&self.sent[name])))),
+            (2, _) if self.sent.contains_key(name) => {
+                Ok(Some(Arc::clone(self.random.pick(&self.sent[name]))))
+            }
             (3, _) => Ok(Some(other)),
             (4, Some(there)) => Ok(Some(flip(&there, &mut self.random))),
             (kind, Some(there)) if bytes::is_log(&there) && bytes::is_log(&other) => {
@@ -218,7 +220,8 @@ impl Inner {
                     mixed[summary.clone()].copy_from_slice(&other[summary]);
                 } else if bytes::slots(&there) > 0 {
                     // A block of another object, or of another slot.
-                    let from = if bytes::slots(&other) > 0 && self.random.below(5) < 3 { &other } else { &there };
+                    let from =
+                        if bytes::slots(&other) > 0 && self.random.below(5) < 3 { &other } else { &there };
                     let taken = bytes::slot(from, self.random.index(bytes::slots(from)));
                     let placed = bytes::slot(&there, self.random.index(bytes::slots(&there)));
                     mixed[placed].copy_from_slice(&from[taken]);
