@@ -192,9 +192,12 @@ impl World {
         });
         let freshness = self.freshness(&client, opening);
         let settings = Settings { observer: Some(Arc::clone(&spy) as _), ..self.settings() };
-        let volume =
-            SealedVolume::open(Arc::clone(&client) as _, self.keys.clone(), freshness, access, settings)
-                .map_err(|error| (error, client.is_dead()))?;
+        let store = Arc::clone(&client) as _;
+        let volume = SealedVolume::open(store, self.keys.clone(), freshness, access, settings);
+        if let Some(found) = *spy.found.lock().expect("the head") {
+            self.accepted(&found);
+        }
+        let volume = volume.map_err(|error| (error, client.is_dead()))?;
         let found = match access {
             Access::Read => volume.head().expect("a head"),
             Access::Write => spy.found.lock().expect("the head").expect("a session began"),
@@ -204,26 +207,24 @@ impl World {
             let truth = self.truth.lock().expect("the truth");
             let node = truth.node(&found.chain).expect("it was checked");
             *spy.state.lock().expect("the state") = node.state;
-            if access == Access::Write {
-                // What was shown and accepted counts as stored from now on.
-                let mut inner = self.store.inner();
-                let head = volume.head().expect("a head").chain;
-                for node in truth.back(&head) {
-                    let name = format!("l/{:016x}", node.head.number);
-                    let sent = inner
-                        .sent
-                        .get(&name)
-                        .and_then(|sent| sent.iter().find(|sent| bytes::salt(sent) == node.salt));
-                    if let Some(sent) = sent.cloned() {
-                        inner.honest.insert(name, sent);
-                    }
-                }
-            }
         }
         if access == Access::Write {
             self.live = opening;
         }
         Ok(Opened { volume, spy, client, opening, garbage: None, uncertain: Cell::new(false) })
+    }
+
+    /// What was shown and accepted counts as stored from now on.
+    fn accepted(&self, found: &Head) {
+        let (truth, mut inner) = (self.truth.lock().expect("the truth"), self.store.inner());
+        for node in truth.back(&found.chain) {
+            let name = format!("l/{:016x}", node.head.number);
+            let sent = inner.sent.get(&name);
+            let sent = sent.and_then(|sent| sent.iter().find(|sent| bytes::salt(sent) == node.salt));
+            if let Some(sent) = sent.cloned() {
+                inner.honest.insert(name, sent);
+            }
+        }
     }
 
     /// A write, of one block, of half a block, or a trim.
