@@ -57,7 +57,7 @@ impl Keys {
             return Err(KeyError::Length { len: key.len() });
         }
         let objects = Prf::extract(&format, key.expose());
-        let chain = Prf::new(&*objects.expand::<32>(&[CHAIN]));
+        let chain = Prf::new(&objects.expand::<32>(&[CHAIN]));
         Ok(Self { format, objects, chain })
     }
 

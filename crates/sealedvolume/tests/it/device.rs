@@ -1,5 +1,6 @@
 //! The volume as a block device, and what a person is told.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice as _, Cause, Extent};
@@ -239,4 +240,20 @@ fn after_a_close_nothing_is_replayed() {
         plain.objects().into_iter().map(|(name, _)| name).filter(|name| name.starts_with('c')).collect();
     assert_eq!(checkpoints.last(), Some(&format!("c/{newest:016x}")));
     assert!(checkpoints.len() >= 100 / 16, "{checkpoints:?}");
+}
+
+/// Each opening draws a salt, and so does each object.
+#[test]
+fn no_salt_comes_twice() {
+    let plain = Plain::in_memory(BLOCKS);
+    for value in 0..3 {
+        let volume = plain.open(Access::Write).expect("it opens");
+        volume.write_at(0, &[value; 4096]).expect("a write");
+        volume.checkpoint().expect("a checkpoint");
+    }
+    let objects = plain.objects();
+    let salts = |range: std::ops::Range<usize>| -> BTreeSet<Vec<u8>> {
+        objects.iter().map(|(_, bytes)| bytes[range.clone()].to_vec()).collect()
+    };
+    assert_eq!((salts(48..80).len(), salts(80..96).len()), (4, objects.len()));
 }
