@@ -135,6 +135,9 @@ fn open_by(
 
 fn encode(root: &Root) -> Result<Vec<u8>, FormatError> {
     let count = |len: usize| u32::try_from(len).map(u32::to_le_bytes).map_err(|_| FormatError::Limit);
+    if root.snapshots.len() > MOST_SNAPSHOTS as usize {
+        return Err(FormatError::Limit);
+    }
     let mut out = Vec::new();
     out.extend_from_slice(&root.number.to_le_bytes());
     out.extend_from_slice(&root.chain);

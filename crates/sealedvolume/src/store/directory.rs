@@ -22,7 +22,7 @@ const LEFT: Duration = Duration::from_secs(24 * 3600);
 /// Objects as files below a directory.
 ///
 /// An object is written to a file of another name and synchronised; then it is linked to its own name, which fails where there is
-/// one, and the directory is synchronised. A loss of power leaves a whole object or none.
+/// one, and the directory is synchronised. A loss of power leaves a whole object or none. The file system must have hard links.
 #[derive(Debug)]
 pub struct DirectoryStore {
     root: PathBuf,
@@ -37,13 +37,20 @@ impl DirectoryStore {
     /// [`StoreError::Os`] if directories can't be made in it.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let store = Self { root: root.into(), failed: AtomicBool::new(false) };
-        for name in ["l", "m", "c", UNFINISHED] {
-            match fs::create_dir(store.root.join(name)) {
+        let mut made = false;
+        for directory in ["l", "m", "c", UNFINISHED].map(|name| store.root.join(name)) {
+            if directory.is_dir() {
+                continue;
+            }
+            made = true;
+            match fs::create_dir(directory) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(told(error)),
                 _ => {}
             }
         }
-        store.sync(&store.root)?;
+        if made {
+            store.sync(&store.root)?;
+        }
         store.sweep()?;
         Ok(store)
     }

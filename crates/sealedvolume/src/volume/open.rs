@@ -83,15 +83,14 @@ impl SealedVolume {
             Freshness::Record(trusted) => Some(trusted),
             Freshness::Nothing => None,
         };
-        let record = trusted.as_mut().map(|trusted| record(trusted, &objects)).transpose()?;
         let cached = settings.cached_runs;
         if access == Access::Read {
-            let loaded = load(&objects, record.as_ref(), cached)?;
+            let loaded = load_with(&objects, trusted.as_mut(), cached)?;
             let cache = Lru::new(settings.cached_blocks);
             return Ok(Self::of(Core { objects, state: loaded.state, cache, writer: None }));
         }
         for attempt in 1..=BEGINS {
-            let loaded = load(&objects, record.as_ref(), cached)?;
+            let loaded = load_with(&objects, trusted.as_mut(), cached)?;
             if attempt == 1
                 && let Some(trusted) = &mut trusted
             {
@@ -130,7 +129,7 @@ impl SealedVolume {
             })?;
             return Ok(Self::of(core));
         }
-        let loaded = load(&objects, record.as_ref(), cached)?;
+        let loaded = load_with(&objects, trusted.as_mut(), cached)?;
         Err(OpenError::Contested { number: loaded.state.successor })
     }
 }
@@ -143,6 +142,24 @@ fn record(trusted: &mut Box<dyn TrustedStore + Send>, objects: &Objects) -> Resu
         return Err(OpenError::AnotherVolume);
     }
     Ok(record)
+}
+
+/// The history that counts beside the record. Where it seems not to fit, somebody may have gone on since the record was read.
+fn load_with(
+    objects: &Objects,
+    mut trusted: Option<&mut Box<dyn TrustedStore + Send>>,
+    cached: usize,
+) -> Result<Loaded, OpenError> {
+    let mut before = None;
+    loop {
+        let record = trusted.as_deref_mut().map(|trusted| record(trusted, objects)).transpose()?;
+        match load(objects, record.as_ref(), cached) {
+            Err(OpenError::StoreOlder { .. } | OpenError::RolledBack { .. }) if record != before => {
+                before = record
+            }
+            loaded => return loaded,
+        }
+    }
 }
 
 struct Loaded {
@@ -276,7 +293,7 @@ fn seal_begin(objects: &Objects, state: &State, settings: &mut Settings) -> Resu
     let prelude = objects.prelude(&mut settings.random, Kind::Log, number, session)?;
     let summary = Summary {
         begin: true,
-        ordinal: state.ordinal + 1,
+        ordinal: state.ordinal.checked_add(1).ok_or(FormatError::Limit)?,
         before: state.head.number,
         before_chain: state.head.chain,
         successor: number + state.window,

@@ -5,7 +5,7 @@ use super::lru::Lru;
 use super::objects::Objects;
 use super::state::State;
 use super::{SealedVolume, VolumeError};
-use crate::format::{FormatError, Operation, Root, SnapshotRef, names, open_root};
+use crate::format::{FormatError, MOST_SNAPSHOTS, Operation, Root, SnapshotRef, names, open_root};
 use crate::store::StoreError;
 
 /// A snapshot of a volume.
@@ -25,12 +25,16 @@ impl SealedVolume {
     /// Keeps the present state under a name of at most 255 bytes. Everything written before is in it. Returns its identifier.
     ///
     /// # Errors
-    /// [`VolumeError::Limit`] if the name is too long; what [`checkpoint`](Self::checkpoint) fails with.
+    /// [`VolumeError::Limit`] if the name is too long or there are 65,536 snapshots; what [`checkpoint`](Self::checkpoint) fails with.
     pub fn add_snapshot(&self, name: &str) -> Result<u64, VolumeError> {
         if name.len() > 255 {
             return Err(VolumeError::Limit(FormatError::Limit));
         }
         let mut core = self.core()?;
+        // What the log says has to fit into a root.
+        if core.state.snapshots.len() >= MOST_SNAPSHOTS as usize {
+            return Err(VolumeError::Limit(FormatError::Limit));
+        }
         core.checkpoint()?;
         let (checkpoint, salt) = *core.writer()?.checkpoints.last().ok_or(VolumeError::NoSuchSnapshot)?;
         let id = core.state.successor;

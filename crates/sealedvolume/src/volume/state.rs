@@ -47,7 +47,8 @@ impl State {
     pub(crate) fn is_followed_by(&self, object: &LogObject) -> bool {
         let (prelude, summary) = (&object.prelude, &object.summary);
         let next = if summary.begin {
-            summary.ordinal == self.ordinal + 1 && summary.successor == prelude.number + self.window
+            Some(summary.ordinal) == self.ordinal.checked_add(1)
+                && summary.successor == prelude.number + self.window
         } else {
             summary.ordinal == self.ordinal
                 && prelude.session == self.session

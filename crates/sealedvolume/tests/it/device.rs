@@ -1,11 +1,11 @@
 //! The volume as a block device, and what a person is told.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use atrest_device::{BlockDevice as _, Cause, Extent};
-use atrest_sealedvolume::format::Keys;
-use atrest_sealedvolume::store::MemoryStore;
+use atrest_sealedvolume::format::{Keys, Kind};
+use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
 use atrest_sealedvolume::volume::{Access, Freshness, OpenError, VolumeError};
 use atrest_secret::VolumeKey;
 use atrest_testkit::{Campaign, Random};
@@ -256,4 +256,57 @@ fn no_salt_comes_twice() {
         objects.iter().map(|(_, bytes)| bytes[range.clone()].to_vec()).collect()
     };
     assert_eq!((salts(48..80).len(), salts(80..96).len()), (4, objects.len()));
+}
+
+/// A store in which something happens before checkpoints are listed.
+struct Meanwhile {
+    store: Arc<dyn ObjectStore>,
+    happens: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl ObjectStore for Meanwhile {
+    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
+        self.store.put_new(name, bytes)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.store.put(name, bytes)
+    }
+
+    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.get(name, most)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.get_range(name, offset, len)
+    }
+
+    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+        let happens = self.happens.lock().expect("the hook").take();
+        happens.into_iter().for_each(|happens| happens());
+        self.store.list_after(kind, after)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), StoreError> {
+        self.store.delete(name)
+    }
+}
+
+/// Who opens while somebody writes has read a record that is older than what the store shows then.
+#[test]
+fn a_record_that_moves_on_during_an_opening_is_no_rollback() {
+    for access in [Access::Read, Access::Write] {
+        let plain = Plain::in_memory(BLOCKS);
+        let writer = plain.open(Access::Write).expect("it opens");
+        let happens = move || {
+            writer.write_at(0, &[5; 4096]).expect("a write");
+            writer.checkpoint().expect("a checkpoint");
+        };
+        let happens = Mutex::new(Some(Box::new(happens) as Box<dyn FnOnce() + Send>));
+        let store = Arc::new(Meanwhile { store: Arc::clone(&plain.store), happens });
+        let opened = Plain { store, ..plain }.open(access).expect("it opens");
+        let mut block = [0; 4096];
+        opened.read_at(0, &mut block).expect("a read");
+        assert_eq!(block, [5; 4096]);
+    }
 }

@@ -100,7 +100,15 @@ fn a_map_object_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
     let root = Root { number, chain, successor, session, ordinal, window, blocks, leaves, snapshots };
     let (made, bytes) = seal_root(&keys(), prelude(Kind::Checkpoint, 0), &root).expect("a checkpoint");
     assert_eq!(hex(&Sha256::digest(&bytes)), CHECKPOINT);
-    assert_eq!(open_root(&keys(), 9, &bytes), Ok((made, root)));
+    assert_eq!(open_root(&keys(), 9, &bytes), Ok((made, root.clone())));
+    // Nothing is sealed that no reader would take.
+    let snapshot = |id| SnapshotRef { id, ..root.snapshots[0].clone() };
+    let sealed = |count| {
+        let root = Root { snapshots: (0..count).map(snapshot).collect(), ..root.clone() };
+        seal_root(&keys(), prelude(Kind::Checkpoint, 0), &root).map(|(_, bytes)| bytes)
+    };
+    assert!(open_root(&keys(), 9, &sealed(65_536).expect("a checkpoint")).is_ok());
+    assert_eq!(sealed(65_537), Err(FormatError::Limit));
 
     let session = ascending(0x40);
     let record = Record { closed: true, format: ascending(0x10), number: 9, chain: object.chain, session };
