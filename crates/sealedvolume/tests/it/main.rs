@@ -3,6 +3,7 @@
 mod attacks;
 mod device;
 mod directory;
+mod follows;
 mod histories;
 mod rig;
 mod vectors;
