@@ -158,6 +158,28 @@ fn compaction_and_collection_give_space_back_and_snapshots_keep_theirs() {
     }
 }
 
+/// The newest checkpoint may be lost: the one before it, its map and the log behind it are never garbage.
+#[test]
+fn what_the_older_checkpoint_needs_is_not_collected() {
+    let plain = Plain::in_memory(BLOCKS);
+    let volume = plain.open(Access::Write).expect("it opens");
+    volume.write_at(0, &[1; 8192]).expect("a write");
+    volume.checkpoint().expect("a checkpoint");
+    for value in [2, 3] {
+        volume.write_at(4096, &[value; 4096]).expect("a write");
+        volume.flush().expect("a flush");
+    }
+    volume.collect(volume.garbage().expect("garbage")).expect("collected");
+    let checkpoints = plain.store.list_after(Kind::Checkpoint, None).expect("a list");
+    assert_eq!(checkpoints.len(), 2);
+    plain.store.delete(&checkpoints[1]).expect("it is deleted");
+    let reader = plain.open(Access::Read).expect("it opens");
+    assert_eq!(reader.head(), volume.head());
+    let mut blocks = [0; 8192];
+    reader.read_at(0, &mut blocks).expect("a read");
+    assert!(blocks[..4096] == [1; 4096] && blocks[4096..] == [3; 4096]);
+}
+
 #[test]
 fn a_second_writer_takes_over_and_the_first_one_fails_closed() {
     let plain = Plain::in_memory(BLOCKS);

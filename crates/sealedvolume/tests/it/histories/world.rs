@@ -347,7 +347,7 @@ impl World {
         let next = head.number + if begin { u64::from(WINDOW) } else { 1 };
         self.store.inner().stuck = Some(format!("l/{next:016x}"));
         let mut done = Ok(());
-        for _ in 0..9 {
+        for _ in 0..6 + self.random.below(10) {
             done = done.and_then(|()| self.write(opened));
         }
         self.store.inner().stuck = None;
