@@ -21,7 +21,7 @@ fn nothing_flushed_is_lost_nothing_wrong_is_read_and_no_older_state_is_accepted(
         assert!(totals.openings > 300 && totals.refused_openings > 5 && totals.crashes > 20, "{totals:?}");
         assert!(totals.refused_puts > 200 && totals.lies > 100 && totals.attacks > 20, "{totals:?}");
         assert!(
-            totals.deletes > 50 && totals.snapshots > 50 && totals.flips > 20 && totals.sleepers > 5,
+            totals.deletes > 50 && totals.snapshots > 50 && totals.flips > 5 && totals.sleepers > 5,
             "{totals:?}"
         );
     }
