@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use atrest_device::{BlockDevice as _, Cause, Extent};
+use atrest_device::{BlockDevice as _, Cause, Extent, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
+use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{Keys, Kind};
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
 use atrest_sealedvolume::volume::{Access, Freshness, OpenError, VolumeError};
 use atrest_secret::VolumeKey;
 use atrest_testkit::{Campaign, Random};
 
-use crate::rig::plain::{Plain, settings};
+use crate::rig::plain::{Cell, Plain, settings};
 
 const BLOCKS: u64 = 64;
 const SIZE: u64 = BLOCKS * 4096;
@@ -82,7 +83,7 @@ fn range(random: &mut Random) -> (u64, u64) {
     if random.below(3) == 0 { (offset / 4096 * 4096, len / 4096 * 4096) } else { (offset, len) }
 }
 
-fn holes_are_zeros(volume: &atrest_sealedvolume::SealedVolume, array: &[u8]) {
+fn holes_are_zeros(volume: &SealedVolume, array: &[u8]) {
     let mut at = 0;
     while at < SIZE {
         let Extent { len, hole } = volume.extent(at, SIZE - at).expect("an extent");
@@ -219,13 +220,8 @@ fn what_can_not_be_opened_says_why() {
     let sizes = [(0, 4), ((1 << 48) + 1, 4), (1, 0), (1, 65)];
     for (blocks, window) in sizes {
         let (store, keys) = (Arc::new(MemoryStore::new()), plain.keys.clone());
-        let made = atrest_sealedvolume::SealedVolume::format(
-            store,
-            keys,
-            &mut Freshness::Nothing,
-            (blocks, window),
-            &mut settings(8),
-        );
+        let made =
+            SealedVolume::format(store, keys, &mut Freshness::Nothing, (blocks, window), &mut settings(8));
         assert_eq!(made, Err(OpenError::Size));
     }
 }
@@ -331,4 +327,33 @@ fn a_record_that_moves_on_during_an_opening_is_no_rollback() {
         opened.read_at(0, &mut block).expect("a read");
         assert_eq!(block, [5; 4096]);
     }
+}
+
+/// A trusted store that takes one record, the begin's, and no more.
+struct Once(Cell, bool);
+
+impl TrustedStore for Once {
+    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+        self.0.load()
+    }
+
+    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+        if std::mem::replace(&mut self.1, true) {
+            Err(TrustedStoreError::Driver(5))
+        } else {
+            self.0.store(record)
+        }
+    }
+}
+
+#[test]
+fn a_flush_that_could_not_be_anchored_is_the_last() {
+    let plain = Plain::in_memory(BLOCKS);
+    let freshness = Freshness::Record(Box::new(Once(plain.cell.clone(), false)));
+    let (store, keys) = (Arc::clone(&plain.store), plain.keys.clone());
+    let volume = SealedVolume::open(store, keys, freshness, Access::Write, settings(8)).expect("it opens");
+    volume.write_at(0, &[1; 4096]).expect("a write");
+    assert_eq!(volume.flush().map_err(|error| error.cause), Err(Cause::Silent));
+    assert_eq!(volume.flush().map_err(|error| error.cause), Err(Cause::EarlierFlushFailed));
+    assert_eq!(volume.write_at(0, &[1; 4096]).map_err(|error| error.cause), Err(Cause::EarlierFlushFailed));
 }
