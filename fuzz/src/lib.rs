@@ -33,6 +33,7 @@ mod nbd_client;
 pub mod random;
 mod reencrypt;
 mod sealed;
+mod sealed_volume;
 mod token;
 mod trees;
 mod verity;
@@ -67,6 +68,7 @@ pub use names::{cipher_spec, plain_options};
 pub use nbd_client::{nbd_client, nbd_client_seeds};
 pub use reencrypt::reencrypt;
 pub use sealed::{sealed_flash, sealed_store};
+pub use sealed_volume::{sealed_volume, sealed_volume_is_taken, sealed_volume_seeds};
 pub use token::{token, token_seeds, tpm, tpm_seeds};
 pub use trees::{exfat, ext4, fat, gpt, mbr, ntfs};
 pub use verity::verity;
@@ -109,6 +111,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ext4_encrypted", ext4_encrypted),
     ("sealed_flash", sealed_flash),
     ("sealed_store", sealed_store),
+    ("sealed_volume", sealed_volume),
     ("littlefs", littlefs),
     ("dm_answer", dm_answer),
     ("control", control),

@@ -16,7 +16,7 @@ use atrest_fuzz::integrity_seed;
 use atrest_fuzz::random::Random;
 use atrest_fuzz::{
     CIPHERS, Image, checkpoint_seed, dm_answer_seeds, ext4_encrypted_seed, flash_header_seed,
-    fscrypt_context_seed, littlefs_seed, vhost_user_seed,
+    fscrypt_context_seed, littlefs_seed, sealed_volume_seeds, vhost_user_seed,
 };
 use atrest_kdf::Hash;
 use atrest_keyslot::flash::KdfCost;
@@ -44,6 +44,7 @@ fn main() {
     seeds.vhost_user();
     seeds.files();
     seeds.sealed();
+    seeds.sealed_volume();
     seeds.key_value();
     seeds.littlefs();
     seeds.daemons();
@@ -662,6 +663,12 @@ impl Seeds {
                 let all = [&[kind, 3 + changes, 5, changes][..], &program].concat();
                 self.put("sealed_store", &format!("{kind}-{changes}"), &all);
             }
+        }
+    }
+
+    fn sealed_volume(&self) {
+        for (name, seed) in sealed_volume_seeds() {
+            self.put("sealed_volume", name, &seed);
         }
     }
 

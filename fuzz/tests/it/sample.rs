@@ -131,6 +131,7 @@ samples! {
     ext4_encrypted: 800;
     sealed_flash: 60;
     sealed_store: 2_000;
+    sealed_volume: 5_000;
     littlefs: 1_000;
     dm_answer: 5_000;
     control: 500;

@@ -18,6 +18,19 @@ fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     entries.map(|entry| read(&entry.expect("readable").path())).collect()
 }
 
+/// Each gets past the tag and the layout: the first byte says what it is.
+#[test]
+fn objects_of_a_sealed_volume_are_those_that_are_made() {
+    let made = atrest_fuzz::sealed_volume_seeds();
+    let there = seeds("sealed_volume");
+    assert_eq!(there.len(), made.len());
+    for (name, seed) in made {
+        let kept = there.iter().find(|(path, _)| path.ends_with(&format!("/{name}")));
+        assert_eq!(kept.map(|(_, kept)| kept), Some(&seed), "{name}: made by make-seeds sealed_volume");
+        assert!(atrest_fuzz::sealed_volume_is_taken(&seed), "{name} is refused");
+    }
+}
+
 #[test]
 fn filesystems_open_and_list() {
     for (name, seed) in seeds("ext4").into_iter().chain(seeds("fat")) {

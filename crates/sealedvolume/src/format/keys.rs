@@ -1,0 +1,199 @@
+//! Keys: one for each object, made of the volume key and of all that stands in clear before the object.
+
+use core::fmt;
+
+use atrest_cipher::KeyError;
+use atrest_cipher::aead::{Aead as _, Aes256Gcm, ChaCha20Poly1305};
+use atrest_kdf::Prf;
+use atrest_secret::{VolumeKey, constant_time_eq};
+
+use super::prelude::{PRELUDE_LEN, Prelude};
+use super::{Chain, FormatError, FormatId, TAG_LEN};
+
+const OBJECT: &[u8] = b"atrest sealed volume 0 object";
+const CHAIN: &[u8] = b"atrest sealed volume 0 chain";
+
+/// How objects are sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Aead {
+    /// AES-256 in GCM.
+    Aes256Gcm,
+    /// ChaCha20 and Poly1305.
+    ChaCha20Poly1305,
+}
+
+/// What of an object is sealed: a part of its nonces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A block, by its slot.
+    Block(u32),
+    /// The first copy of a log object's summary.
+    SummaryA,
+    /// The second copy.
+    SummaryB,
+    /// A leaf of the map.
+    Leaf,
+    /// The first copy of a root.
+    RootA,
+    /// The second copy.
+    RootB,
+}
+
+/// The keys of a volume.
+#[derive(Clone)]
+pub struct Keys {
+    format: FormatId,
+    objects: Prf,
+    chain: Prf,
+}
+
+impl Keys {
+    /// Keys of the volume that has this format's identifier, from a volume key of 32 bytes.
+    ///
+    /// # Errors
+    /// [`KeyError::Length`] if the volume key has another length.
+    pub fn new(key: &VolumeKey, format: FormatId) -> Result<Self, KeyError> {
+        if key.len() != 32 {
+            return Err(KeyError::Length { len: key.len() });
+        }
+        let objects = Prf::extract(&format, key.expose());
+        let chain = Prf::new(&objects.expand::<32>(&[CHAIN]));
+        Ok(Self { format, objects, chain })
+    }
+
+    /// The identifier of the format.
+    pub fn format(&self) -> FormatId {
+        self.format
+    }
+
+    /// The cipher of an object that is to be made, and the prelude that stands before it.
+    pub fn seal(&self, prelude: &Prelude) -> (ObjectCipher, [u8; PRELUDE_LEN]) {
+        let (cipher, commitment) = self.derive(prelude);
+        (cipher, prelude.encode(commitment))
+    }
+
+    /// The cipher of an object that is to be read, if the prelude before it is of this volume and was made with this key.
+    ///
+    /// # Errors
+    /// What [`Prelude::decode`] finds, [`FormatError::AnotherVolume`] or [`FormatError::Key`].
+    pub fn open(&self, bytes: &[u8; PRELUDE_LEN]) -> Result<(ObjectCipher, Prelude), FormatError> {
+        let (prelude, stated) = Prelude::decode(bytes)?;
+        if prelude.format != self.format {
+            return Err(FormatError::AnotherVolume);
+        }
+        let (cipher, commitment) = self.derive(&prelude);
+        if constant_time_eq(&commitment, &stated) { Ok((cipher, prelude)) } else { Err(FormatError::Key) }
+    }
+
+    /// The cipher of the object that has this identity, whatever stands before what the store shows in its place.
+    pub fn known(&self, prelude: &Prelude) -> ObjectCipher {
+        self.derive(prelude).0
+    }
+
+    /// The chain value after a log object: of the one before it, its prelude and its summary in clear.
+    pub fn chain(&self, before: &Chain, prelude: &[u8; PRELUDE_LEN], summary: &[u8]) -> Chain {
+        *self.chain.whole(&[before, prelude, summary])
+    }
+
+    fn derive(&self, prelude: &Prelude) -> (ObjectCipher, [u8; 32]) {
+        let both = self.objects.expand::<64>(&[OBJECT, &prelude.identity()]);
+        let (key, commitment) = both.split_at(32);
+        let mut out = [0; 32];
+        out.iter_mut().zip(commitment).for_each(|(to, from)| *to = *from);
+        (ObjectCipher::new(prelude.aead, key), out)
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys(..)")
+    }
+}
+
+/// The key of one object.
+pub struct ObjectCipher(Cipher);
+
+enum Cipher {
+    Gcm(Box<Aes256Gcm>),
+    ChaCha(Box<ChaCha20Poly1305>),
+}
+
+impl ObjectCipher {
+    #[allow(clippy::expect_used, reason = "the key is half of 64 bytes, which is what both ciphers take")]
+    fn new(aead: Aead, key: &[u8]) -> Self {
+        Self(match aead {
+            Aead::Aes256Gcm => Cipher::Gcm(Box::new(Aes256Gcm::new(key).expect("32 bytes"))),
+            Aead::ChaCha20Poly1305 => Cipher::ChaCha(Box::new(ChaCha20Poly1305::new(key).expect("32 bytes"))),
+        })
+    }
+
+    /// Encrypts a part of the object in place, and returns its tag. Each part is sealed once.
+    ///
+    /// # Errors
+    /// [`FormatError::Limit`] if the cipher does not take so many bytes.
+    pub fn seal(&self, part: Part, associated: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN], FormatError> {
+        let nonce = part.nonce();
+        match &self.0 {
+            Cipher::Gcm(cipher) => cipher.seal(&nonce, associated, data),
+            Cipher::ChaCha(cipher) => cipher.seal(&nonce, associated, data),
+        }
+        .map_err(|_| FormatError::Limit)
+    }
+
+    /// Decrypts a part in place. If its tag does not fit, `data` is zeros.
+    ///
+    /// # Errors
+    /// [`FormatError::Tag`].
+    pub fn open(
+        &self,
+        part: Part,
+        associated: &[u8],
+        data: &mut [u8],
+        tag: &[u8; TAG_LEN],
+    ) -> Result<(), FormatError> {
+        let nonce = part.nonce();
+        match &self.0 {
+            Cipher::Gcm(cipher) => cipher.open(&nonce, associated, data, tag),
+            Cipher::ChaCha(cipher) => cipher.open(&nonce, associated, data, tag),
+        }
+        .map_err(|_| FormatError::Tag)
+    }
+}
+
+impl fmt::Debug for ObjectCipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ObjectCipher(..)")
+    }
+}
+
+impl Part {
+    /// Slot (4 bytes), part (1), zeros.
+    fn nonce(self) -> [u8; 12] {
+        let (slot, part) = match self {
+            Self::Block(slot) => (slot, 0),
+            Self::SummaryA => (0, 1),
+            Self::SummaryB => (0, 2),
+            Self::Leaf => (0, 3),
+            Self::RootA => (0, 4),
+            Self::RootB => (0, 5),
+        };
+        atrest_codec::encode((atrest_codec::Le(slot), [part], [0; 7]))
+    }
+}
+
+impl Aead {
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Aes256Gcm => 1,
+            Self::ChaCha20Poly1305 => 2,
+        }
+    }
+
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Aes256Gcm),
+            2 => Some(Self::ChaCha20Poly1305),
+            _ => None,
+        }
+    }
+}

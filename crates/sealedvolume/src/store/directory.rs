@@ -1,0 +1,204 @@
+//! A store in a directory: a file for each object, in a directory for each kind. Any program may copy it: files never change.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::OFlags;
+
+use super::{ObjectStore, Put, StoreError};
+use crate::format::{Kind, names};
+
+/// Files that are being written lie here.
+const UNFINISHED: &str = "t";
+/// Names that one listing returns.
+const LISTED: usize = 1000;
+/// What has been unfinished for so long was left by a program that ended.
+const LEFT: Duration = Duration::from_secs(24 * 3600);
+
+/// Objects as files below a directory.
+///
+/// An object is written to a file of another name and synchronised; then it is linked to its own name, which fails where there is
+/// one, and the directory is synchronised. A loss of power leaves a whole object or none. The file system must have hard links.
+#[derive(Debug)]
+pub struct DirectoryStore {
+    root: PathBuf,
+    /// A directory could not be synchronised: a second try would succeed without what the first one lost.
+    failed: AtomicBool,
+}
+
+impl DirectoryStore {
+    /// The store in the directory `root`, which must be there. What a program that ended a day ago left unfinished is removed.
+    ///
+    /// # Errors
+    /// [`StoreError::Os`] if directories can't be made in it.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let store = Self { root: root.into(), failed: AtomicBool::new(false) };
+        let mut made = false;
+        for directory in ["l", "m", "c", UNFINISHED].map(|name| store.root.join(name)) {
+            if directory.is_dir() {
+                continue;
+            }
+            made = true;
+            match fs::create_dir(directory) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(told(error)),
+                _ => {}
+            }
+        }
+        if made {
+            store.sync(&store.root)?;
+        }
+        store.sweep()?;
+        Ok(store)
+    }
+
+    fn sweep(&self) -> Result<(), StoreError> {
+        for entry in fs::read_dir(self.root.join(UNFINISHED)).map_err(told)? {
+            let entry = entry.map_err(told)?;
+            let age = entry
+                .metadata()
+                .and_then(|data| data.modified())
+                .map(|at| SystemTime::now().duration_since(at));
+            if matches!(age, Ok(Ok(age)) if age > LEFT) {
+                fs::remove_file(entry.path()).map_err(told)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf, StoreError> {
+        names::kind(name).ok_or(StoreError::Name)?;
+        Ok(self.root.join(name))
+    }
+
+    /// Makes what a directory holds durable, for good.
+    fn sync(&self, directory: &Path) -> Result<(), StoreError> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(StoreError::EarlierFailure);
+        }
+        File::open(directory).and_then(|file| file.sync_all()).map_err(|error| {
+            self.failed.store(true, Ordering::Release);
+            told(error)
+        })
+    }
+
+    /// A whole file of another name, synchronised.
+    fn unfinished(&self, bytes: &[u8]) -> Result<Unfinished, StoreError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = self.root.join(UNFINISHED).join(format!("{}-{number}", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(mut file) => {
+                    let unfinished = Unfinished(path);
+                    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(told)?;
+                    return Ok(unfinished);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(told(error)),
+            }
+        }
+    }
+
+    /// The file that an object is. What is no file is none of ours, and is not waited for.
+    fn file(&self, name: &str) -> Result<Option<File>, StoreError> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        match OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(self.path(name)?) {
+            Ok(file) if file.metadata().map_err(told)?.is_file() => Ok(Some(file)),
+            Ok(_) => Err(StoreError::Name),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    fn parent(&self, name: &str) -> Result<PathBuf, StoreError> {
+        self.path(name)?.parent().map(Path::to_owned).ok_or(StoreError::Name)
+    }
+}
+
+impl ObjectStore for DirectoryStore {
+    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
+        let (path, parent) = (self.path(name)?, self.parent(name)?);
+        let unfinished = self.unfinished(bytes)?;
+        match fs::hard_link(&unfinished.0, path) {
+            Ok(()) => {
+                self.sync(&parent)?;
+                Ok(Put::Stored)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // It may be ours, of a try that failed after the link.
+                self.sync(&parent)?;
+                Ok(Put::Exists)
+            }
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let (path, parent) = (self.path(name)?, self.parent(name)?);
+        let unfinished = self.unfinished(bytes)?;
+        fs::rename(&unfinished.0, path).map_err(told)?;
+        self.sync(&parent)
+    }
+
+    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(file) = self.file(name)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(told)?;
+        if bytes.len() > most { Err(StoreError::TooLong) } else { Ok(Some(bytes)) }
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(mut file) = self.file(name)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(offset)).map_err(told)?;
+        file.take(len as u64).read_to_end(&mut bytes).map_err(told)?;
+        Ok(Some(bytes))
+    }
+
+    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+        let letter = match kind {
+            Kind::Log => "l",
+            Kind::Map => "m",
+            Kind::Checkpoint => "c",
+        };
+        let mut found = std::collections::BTreeSet::new();
+        for entry in fs::read_dir(self.root.join(letter)).map_err(told)? {
+            let file = entry.map_err(told)?.file_name();
+            // Other files are none of ours: copies that a tool has made of a conflict, and what has no text for a name.
+            let Some(name) = file.to_str().map(|file| format!("{letter}/{file}")) else { continue };
+            if names::kind(&name) == Some(kind) && after.is_none_or(|after| name.as_str() > after) {
+                found.insert(name);
+                if found.len() > LISTED {
+                    found.pop_last();
+                }
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    fn delete(&self, name: &str) -> Result<(), StoreError> {
+        match fs::remove_file(self.path(name)?) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(told(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A file that goes when this does. It has another name as well by then, or nobody wants it.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // intended: one that stays, or has been renamed, is in nobody's way; it is swept later.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn told(error: io::Error) -> StoreError {
+    // intended: an error without a number is the standard library's own, such as a write of zero bytes.
+    StoreError::Os(error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error()))
+}

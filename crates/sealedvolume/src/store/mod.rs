@@ -1,0 +1,66 @@
+//! Where objects are kept. A volume asks little of it: whole objects under names, made only where none has the name.
+
+mod directory;
+mod error;
+mod memory;
+
+pub use directory::DirectoryStore;
+pub use error::StoreError;
+pub use memory::MemoryStore;
+
+use crate::format::Kind;
+
+/// A place for objects, shared by threads and by several writers.
+///
+/// Names are those of [`format::names`](crate::format::names); a store may refuse all others. Nothing that it says is believed
+/// without proof, but two things are asked of an honest one: what was stored is there later, and
+/// [`put_new`](Self::put_new) gives a name to one of those who ask at once. Calls block; a store over a network brings its own
+/// runtime, retries nothing by itself, and ends each call in a bounded time.
+pub trait ObjectStore: Send + Sync {
+    /// Stores an object, unless there is one of that name. Once it returns [`Put::Stored`] the object survives a loss of power.
+    /// It returns [`Put::Exists`] only for an object that does, too.
+    ///
+    /// # Errors
+    /// [`StoreError`]. The object may be there all the same, or come later.
+    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError>;
+
+    /// Stores an object in the place of another one of that name, if there is one.
+    ///
+    /// # Errors
+    /// [`StoreError`]. Either of the two may be there.
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// The bytes of an object, or `None` where the store says that there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLong`] if there are more than `most`. Any other [`StoreError`] if the store did not answer: that is never
+    /// told as `None`.
+    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Bytes of an object from `offset` on: `len`, or fewer where it ends.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store did not answer.
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Names of objects of a kind, in ascending order, behind `after`: some of them, and none only at the end.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError>;
+
+    /// Takes an object away. One that is not there is no error.
+    ///
+    /// # Errors
+    /// [`StoreError`]. The object may be gone all the same.
+    fn delete(&self, name: &str) -> Result<(), StoreError>;
+}
+
+/// What became of a [`put_new`](ObjectStore::put_new).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The object is stored.
+    Stored,
+    /// Another one has the name, or the same one from an earlier try.
+    Exists,
+}

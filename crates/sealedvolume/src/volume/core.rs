@@ -1,0 +1,42 @@
+//! An opening of a volume, which one thread at a time has.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use atrest_device::TrustedStore;
+
+use super::batch::Batch;
+use super::lru::Lru;
+use super::objects::Objects;
+use super::state::State;
+use super::{Head, Observer, RandomSource};
+use crate::format::{BLOCK_LEN, SealedLog};
+
+pub(crate) struct Core {
+    pub(crate) objects: Objects,
+    pub(crate) state: State,
+    /// Blocks that have been read, by the salt of their object and their slot.
+    pub(crate) cache: Lru<([u8; 16], u32), Arc<[u8; BLOCK_LEN]>>,
+    /// What an opening to read does not have.
+    pub(crate) writer: Option<Writer>,
+}
+
+pub(crate) struct Writer {
+    pub(crate) random: RandomSource,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) batch: Batch,
+    pub(crate) batch_blocks: usize,
+    /// Sealed, and not known to be stored, in the order of their numbers.
+    pub(crate) queue: Vec<SealedLog>,
+    /// Nothing more is written or acknowledged.
+    pub(crate) failed: bool,
+    pub(crate) trusted: Option<Box<dyn TrustedStore + Send>>,
+    pub(crate) anchored: Option<Head>,
+    pub(crate) anchor_every: NonZeroU32,
+    pub(crate) flushes: u32,
+    /// The newest two checkpoints: number and salt.
+    pub(crate) checkpoints: Vec<(u64, [u8; 16])>,
+    pub(crate) checkpoint_every: u64,
+    /// Log objects since the newest of them.
+    pub(crate) since_checkpoint: u64,
+}

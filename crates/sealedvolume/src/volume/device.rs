@@ -1,0 +1,71 @@
+//! The volume as a block device.
+
+use atrest_device::{BlockDevice, DeviceError, Extent, Geometry, Operation};
+
+use super::{SealedVolume, VolumeError};
+use crate::format::BLOCK_LEN;
+
+const BLOCK: u64 = BLOCK_LEN as u64;
+
+impl BlockDevice for SealedVolume {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn geometry(&self) -> Geometry {
+        let block = BLOCK_LEN as u32;
+        Geometry {
+            logical_block: 512,
+            physical_block: block,
+            optimal_alignment: 1 << 20,
+            alignment_offset: 0,
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        let len = buf.len() as u64;
+        self.check_range(Operation::Read, offset, len)?;
+        let read = self.core().and_then(|mut core| core.read(offset, buf));
+        read.map_err(|error| error.at(Operation::Read, offset, len))
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let len = data.len() as u64;
+        self.check_range(Operation::Write, offset, len)?;
+        let written = self.core().and_then(|mut core| core.write(offset, data));
+        written.map_err(|error| error.at(Operation::Write, offset, len))
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        if self.read_only {
+            return Ok(());
+        }
+        let flushed = self.core().and_then(|mut core| core.flush_for_user());
+        flushed.map_err(|error| error.at(Operation::Flush, 0, 0))
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.check_range(Operation::Discard, offset, len)?;
+        let told = |error: VolumeError| error.at(Operation::Discard, offset, len);
+        let mut core = self.core().map_err(told)?;
+        core.writer().map_err(told)?;
+        let (first, end) = (offset.div_ceil(BLOCK), (offset + len) / BLOCK);
+        if first < end { core.trim(first, end - first).map_err(told) } else { Ok(()) }
+    }
+
+    fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
+        self.check_range(Operation::Read, offset, len)?;
+        if len == 0 {
+            return Ok(Extent { len, hole: false });
+        }
+        let block = offset / BLOCK;
+        let blocks = (offset + len).div_ceil(BLOCK) - block;
+        let extent = self.core().and_then(|mut core| core.extent(block, blocks));
+        let (run, hole) = extent.map_err(|error| error.at(Operation::Read, offset, len))?;
+        Ok(Extent { len: ((block + run) * BLOCK - offset).min(len), hole })
+    }
+}

@@ -1,0 +1,200 @@
+//! The engine: a log of sealed objects that is a block device.
+
+mod batch;
+mod checkpoint;
+mod core;
+mod device;
+mod error;
+mod extents;
+mod lru;
+mod objects;
+mod open;
+mod read;
+mod snapshots;
+mod space;
+mod state;
+mod write;
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use atrest_device::TrustedStore;
+use atrest_secret::{OsRandom, Random};
+
+pub use error::{OpenError, VolumeError};
+pub use snapshots::Snapshot;
+pub use space::Garbage;
+
+use self::core::Core;
+use crate::format::{Aead, Chain, LogObject};
+
+pub(crate) type RandomSource = Box<dyn Random + Send>;
+
+/// A point in the history of a volume. Two heads are equal only if everything before them is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Head {
+    /// Number of the newest log object.
+    pub number: u64,
+    /// Chain value after it: it commits to every object up to there, and says nothing without the key.
+    pub chain: Chain,
+}
+
+/// What tells the newest state from an older one.
+pub enum Freshness {
+    /// A store that nobody else can write. It belongs to this volume, and is held while the volume is open for writing.
+    Record(Box<dyn TrustedStore + Send>),
+    /// Nothing: an older state as a whole is not noticed.
+    Nothing,
+}
+
+impl fmt::Debug for Freshness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Record(_) => "Record(..)",
+            Self::Nothing => "Nothing",
+        })
+    }
+}
+
+/// Whether a volume is opened to be read or to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing is written to the store, or to the trusted store.
+    Read,
+    /// A session begins: whoever wrote before is fenced.
+    Write,
+}
+
+/// How often the store is asked, and how long is waited in between.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Tries.
+    pub tries: NonZeroU32,
+    /// Before the second try. It doubles with each, up to 5 seconds.
+    pub first_pause: Duration,
+}
+
+impl Patience {
+    fn pause(&self, tries: u32) -> Duration {
+        let doubled = self.first_pause.checked_mul(1 << (tries - 1).min(16));
+        doubled.map_or(Duration::from_secs(5), |pause| pause.min(Duration::from_secs(5)))
+    }
+}
+
+/// Told of what a volume does.
+pub trait Observer: Send + Sync {
+    /// A log object was sealed, and is to be stored now.
+    fn sealed(&self, object: &LogObject) {
+        let _ = object;
+    }
+
+    /// A checkpoint that was due could not be written. The next flush tries it again.
+    fn checkpoint_failed(&self, why: VolumeError) {
+        let _ = why;
+    }
+}
+
+/// How a volume is worked with. None of it is kept on the store.
+pub struct Settings {
+    /// How new objects are sealed.
+    pub aead: Aead,
+    /// Blocks after which a log object is sealed without a flush, 1 to 8192: 2048, which is 8 MiB.
+    pub batch: usize,
+    /// The record is written at every so many flushes. With more than 1, the flushes since may be taken back unnoticed.
+    pub anchor_every: NonZeroU32,
+    /// Log objects after which a checkpoint is written: 64.
+    pub checkpoint_every: u64,
+    /// Blocks in the cache of what was read: 2048.
+    pub cached_blocks: usize,
+    /// Runs in the cache of the map: 262,144.
+    pub cached_runs: usize,
+    /// How long a store that does not answer is waited for.
+    pub patience: Patience,
+    /// Where salts come from.
+    pub random: RandomSource,
+    /// Who is told.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            aead: Aead::Aes256Gcm,
+            batch: 2048,
+            anchor_every: NonZeroU32::MIN,
+            checkpoint_every: 64,
+            cached_blocks: 2048,
+            cached_runs: 1 << 18,
+            patience: Patience {
+                tries: NonZeroU32::MIN.saturating_add(15),
+                first_pause: Duration::from_millis(20),
+            }, // cannot overflow: 1 and 15 are 16.
+            random: Box::new(OsRandom),
+            observer: None,
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("aead", &self.aead)
+            .field("batch", &self.batch)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An open sealed volume.
+///
+/// It serves one request at a time: a flush that waits for the store keeps readers waiting. Dropping it stores nothing: what was
+/// written since the last flush is lost then, as in a crash. [`close`](Self::close) keeps it.
+pub struct SealedVolume {
+    core: Mutex<Core>,
+    size: u64,
+    read_only: bool,
+}
+
+impl SealedVolume {
+    fn of(core: Core) -> Self {
+        let size = core.state.blocks * crate::format::BLOCK_LEN as u64;
+        Self { size, read_only: core.writer.is_none(), core: Mutex::new(core) }
+    }
+
+    fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {
+        self.core.lock().map_err(|_| VolumeError::Broken)
+    }
+
+    /// The newest point of the history, stored or not.
+    ///
+    /// # Errors
+    /// [`VolumeError::Broken`].
+    pub fn head(&self) -> Result<Head, VolumeError> {
+        Ok(self.core()?.state.head)
+    }
+
+    /// Writes a checkpoint, so that the next opening reads less.
+    ///
+    /// # Errors
+    /// What [`flush`](atrest_device::BlockDevice::flush) fails with. A checkpoint that the store does not take, or whose map can't
+    /// be read, is an error too, but leaves the volume usable.
+    pub fn checkpoint(&self) -> Result<(), VolumeError> {
+        self.core()?.checkpoint()
+    }
+
+    /// Flushes, writes a checkpoint, and says in the trusted store that this session has ended. Nothing can be written afterwards.
+    ///
+    /// # Errors
+    /// [`VolumeError`] of the flush: then the session has not ended in good order, and the next opening takes what is stored.
+    /// Without a checkpoint the volume is closed in good order all the same, and only that is told.
+    pub fn close(&self) -> Result<(), VolumeError> {
+        self.core()?.close()
+    }
+}
+
+impl fmt::Debug for SealedVolume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedVolume").field("size", &self.size).finish_non_exhaustive()
+    }
+}

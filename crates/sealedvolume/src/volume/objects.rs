@@ -1,0 +1,103 @@
+//! A store and the keys of what is in it. Here, and nowhere else, the store is asked again.
+
+use std::sync::Arc;
+use std::thread;
+
+use atrest_secret::RandomError;
+
+use super::{Patience, RandomSource, VolumeError};
+use crate::format::{Aead, Keys, Kind, MOST_OBJECT, Prelude};
+use crate::store::{ObjectStore, Put, StoreError};
+
+/// Objects of one volume.
+#[derive(Clone)]
+pub(crate) struct Objects {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) keys: Keys,
+    pub(crate) aead: Aead,
+    pub(crate) patience: Patience,
+}
+
+impl Objects {
+    /// All bytes of an object. Absent is only what the store says is.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        // One that is too long is none of the volume's, whoever asks again.
+        self.again(|| self.store.get(name, MOST_OBJECT), |error| *error != StoreError::TooLong)
+    }
+
+    pub(crate) fn get_range(
+        &self,
+        name: &str,
+        offset: u64,
+        len: usize,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.again(|| self.store.get_range(name, offset, len), |_| true)
+    }
+
+    /// All names of a kind, in ascending order.
+    pub(crate) fn list(&self, kind: Kind) -> Result<Vec<String>, StoreError> {
+        let mut all: Vec<String> = Vec::new();
+        loop {
+            let some =
+                self.again(|| self.store.list_after(kind, all.last().map(String::as_str)), |_| true)?;
+            let before = all.len();
+            for name in some {
+                if all.last().is_none_or(|last| *last < name) {
+                    all.push(name);
+                }
+            }
+            if all.len() == before {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Stores an object whose name nobody else can have given, because it is random or this session's.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), VolumeError> {
+        match self.again(|| self.store.put_new(name, bytes), |_| true)? {
+            Put::Stored => Ok(()),
+            Put::Exists if self.holds(name, bytes)? => Ok(()),
+            Put::Exists => Err(VolumeError::Unreachable(StoreError::Name)),
+        }
+    }
+
+    /// Whether the object of that name is this one.
+    pub(crate) fn holds(&self, name: &str, bytes: &[u8]) -> Result<bool, StoreError> {
+        match self.get(name) {
+            Ok(there) => Ok(there.is_some_and(|there| there == bytes)),
+            Err(StoreError::TooLong) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A prelude for an object that is to be made: its salt is drawn here, its lengths are set when it is sealed.
+    pub(crate) fn prelude(
+        &self,
+        random: &mut RandomSource,
+        kind: Kind,
+        number: u64,
+        session: [u8; 32],
+    ) -> Result<Prelude, RandomError> {
+        let mut salt = [0; 16];
+        random.fill(&mut salt)?;
+        let format = self.keys.format();
+        Ok(Prelude { kind, aead: self.aead, slots: 0, summary_len: 0, number, format, session, salt })
+    }
+
+    pub(crate) fn again<T>(
+        &self,
+        mut ask: impl FnMut() -> Result<T, StoreError>,
+        worth: impl Fn(&StoreError) -> bool,
+    ) -> Result<T, StoreError> {
+        let mut tries = 1;
+        loop {
+            match ask() {
+                Err(error) if tries < self.patience.tries.get() && worth(&error) => {
+                    thread::sleep(self.patience.pause(tries));
+                    tries += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+}

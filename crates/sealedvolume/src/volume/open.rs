@@ -1,0 +1,334 @@
+//! Making a volume, and opening one: which history counts, and the begin of a session.
+
+use std::sync::Arc;
+
+use atrest_device::TrustedStore;
+
+use super::batch::Batch;
+use super::core::{Core, Writer};
+use super::lru::Lru;
+use super::objects::Objects;
+use super::state::State;
+use super::{Access, Freshness, OpenError, SealedVolume, Settings, VolumeError};
+use crate::format::{
+    FormatError, Keys, Kind, LogObject, MOST_BLOCKS, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
+    open_log, open_log_front, open_root, seal_log, seal_root,
+};
+use crate::store::{ObjectStore, Put, StoreError};
+
+/// Checkpoints that are tried, the newest first.
+const CHECKPOINTS: usize = 6;
+/// How often a session tries to begin.
+const BEGINS: u32 = 4;
+/// Bytes of a log object that are fetched to follow the log.
+const FRONT: usize = 16 << 10;
+
+impl SealedVolume {
+    /// Makes a volume of `blocks` blocks in an empty store. `window` numbers may be under way at once; it never changes. `keys` has
+    /// an identifier that was drawn for this volume.
+    ///
+    /// # Errors
+    /// [`OpenError::NotEmpty`], [`OpenError::Size`], or what store and trusted store fail with.
+    pub fn format(
+        store: Arc<dyn ObjectStore>,
+        keys: Keys,
+        freshness: &mut Freshness,
+        (blocks, window): (u64, u8),
+        settings: &mut Settings,
+    ) -> Result<(), OpenError> {
+        if blocks == 0 || blocks > MOST_BLOCKS || window == 0 || window > MOST_WINDOW {
+            return Err(OpenError::Size);
+        }
+        let objects = Objects { store, keys, aead: settings.aead, patience: settings.patience };
+        for kind in [Kind::Log, Kind::Map, Kind::Checkpoint] {
+            if !objects.list(kind)?.is_empty() {
+                return Err(OpenError::NotEmpty);
+            }
+        }
+        let mut session = [0; 32];
+        settings.random.fill(&mut session)?;
+        let prelude = objects.prelude(&mut settings.random, Kind::Checkpoint, 0, session)?;
+        let chain = objects.keys.chain(&[0; 32], &objects.keys.seal(&prelude).1, &[]);
+        let (leaves, snapshots) = (Vec::new(), Vec::new());
+        let root =
+            Root { number: 0, chain, successor: 1, session, ordinal: 0, window, blocks, leaves, snapshots };
+        let (_, bytes) = seal_root(&objects.keys, prelude, &root)?;
+        match objects.put(&names::checkpoint(0), &bytes) {
+            Ok(()) => {}
+            Err(VolumeError::Unreachable(StoreError::Name)) => return Err(OpenError::NotEmpty),
+            Err(VolumeError::Unreachable(error)) => return Err(error.into()),
+            Err(_) => return Err(OpenError::Contested { number: 0 }),
+        }
+        if let Freshness::Record(trusted) = freshness {
+            let format = objects.keys.format();
+            let record = Record { closed: true, format, number: 0, chain, session: first_of(&session) };
+            trusted.store(&record.encode())?;
+        }
+        Ok(())
+    }
+
+    /// Opens a volume. For writing a session begins: an object that fences whoever wrote before is stored, and anchored.
+    ///
+    /// # Errors
+    /// [`OpenError`]. Nothing was written unless a session could begin.
+    pub fn open(
+        store: Arc<dyn ObjectStore>,
+        keys: Keys,
+        freshness: Freshness,
+        access: Access,
+        mut settings: Settings,
+    ) -> Result<Self, OpenError> {
+        let objects = Objects { store, keys, aead: settings.aead, patience: settings.patience };
+        let mut trusted = match freshness {
+            Freshness::Record(trusted) => Some(trusted),
+            Freshness::Nothing => None,
+        };
+        let cached = settings.cached_runs;
+        if access == Access::Read {
+            let loaded = load_with(&objects, trusted.as_mut(), cached)?;
+            let cache = Lru::new(settings.cached_blocks);
+            return Ok(Self::of(Core { objects, state: loaded.state, cache, writer: None }));
+        }
+        for attempt in 1..=BEGINS {
+            let loaded = load_with(&objects, trusted.as_mut(), cached)?;
+            if attempt == 1
+                && let Some(trusted) = &mut trusted
+            {
+                trusted.claim()?;
+            }
+            let mut state = loaded.state;
+            let begin = seal_begin(&objects, &state, &mut settings)?;
+            if let Some(observer) = &settings.observer {
+                observer.sealed(&begin.object);
+            }
+            if !place_begin(&objects, &state, &begin, trusted.is_some())? {
+                continue;
+            }
+            state.step(&begin.object);
+            let writer = Writer {
+                random: settings.random,
+                observer: settings.observer,
+                batch: Batch::default(),
+                batch_blocks: settings.batch.clamp(1, 8192),
+                queue: Vec::new(),
+                failed: false,
+                trusted,
+                anchored: None,
+                anchor_every: settings.anchor_every,
+                flushes: 0,
+                checkpoints: vec![loaded.checkpoint],
+                checkpoint_every: settings.checkpoint_every,
+                since_checkpoint: loaded.replayed + 1,
+            };
+            let cache = Lru::new(settings.cached_blocks);
+            let mut core = Core { objects, state, cache, writer: Some(writer) };
+            // Before anything is acknowledged: what this history has not taken can't come back then.
+            core.anchor(false).map_err(|error| match error {
+                VolumeError::Trusted(error) => OpenError::Trusted(error),
+                _ => OpenError::Random,
+            })?;
+            return Ok(Self::of(core));
+        }
+        let loaded = load_with(&objects, trusted.as_mut(), cached)?;
+        Err(OpenError::Contested { number: loaded.state.successor })
+    }
+}
+
+/// The record of this volume.
+fn record(trusted: &mut Box<dyn TrustedStore + Send>, objects: &Objects) -> Result<Record, OpenError> {
+    let bytes = trusted.load()?.ok_or(OpenError::NoRecord)?;
+    let record = Record::decode(&bytes).map_err(OpenError::Record)?;
+    if record.format != objects.keys.format() {
+        return Err(OpenError::AnotherVolume);
+    }
+    Ok(record)
+}
+
+/// The history that counts beside the record. Where it seems not to fit, somebody may have gone on since the record was read.
+fn load_with(
+    objects: &Objects,
+    mut trusted: Option<&mut Box<dyn TrustedStore + Send>>,
+    cached: usize,
+) -> Result<Loaded, OpenError> {
+    let mut before = None;
+    loop {
+        let record = trusted.as_deref_mut().map(|trusted| record(trusted, objects)).transpose()?;
+        match load(objects, record.as_ref(), cached) {
+            Err(OpenError::StoreOlder { .. } | OpenError::RolledBack { .. }) if record != before => {
+                before = record
+            }
+            loaded => return loaded,
+        }
+    }
+}
+
+struct Loaded {
+    state: State,
+    checkpoint: (u64, [u8; 16]),
+    /// Log objects behind the checkpoint.
+    replayed: u64,
+}
+
+/// The history that counts: of the newest checkpoint from which the log reaches the record.
+fn load(objects: &Objects, record: Option<&Record>, cached: usize) -> Result<Loaded, OpenError> {
+    let mut why = None;
+    for name in objects.list(Kind::Checkpoint)?.iter().rev().take(CHECKPOINTS) {
+        let Some(number) = names::number(name) else { continue };
+        let bytes = match objects.get(name) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) | Err(StoreError::TooLong) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let (prelude, root) = match open_root(&objects.keys, number, &bytes) {
+            Ok(opened) => opened,
+            Err(error) => {
+                why = why.or(Some(OpenError::Damaged(error)));
+                continue;
+            }
+        };
+        // Whatever an older checkpoint would say: from a record that was put back the log could be read to its end, but what was
+        // collected there would make room for a begin.
+        if let Some(record) = record.filter(|record| root.number > record.number) {
+            return Err(OpenError::StoreOlder { anchored: record.number, found: root.number });
+        }
+        let state = State::of(root, cached);
+        match follow(objects, state, record) {
+            Ok((state, replayed)) => {
+                return Ok(Loaded { state, checkpoint: (number, prelude.salt), replayed });
+            }
+            Err(error @ OpenError::Unreachable(_)) => return Err(error),
+            // A history that was read says more than a checkpoint that was not.
+            Err(error) => {
+                why = match why {
+                    None | Some(OpenError::Damaged(_)) => Some(error),
+                    told => told,
+                }
+            }
+        }
+    }
+    Err(why.unwrap_or(OpenError::NoVolume)) // intended: no reason, because there was no checkpoint.
+}
+
+/// Reads on from a checkpoint to the end of the log, which must have met the record.
+fn follow(objects: &Objects, mut state: State, record: Option<&Record>) -> Result<(State, u64), OpenError> {
+    let mut met = match record {
+        None => true,
+        Some(record) => meets(&state, record)?,
+    };
+    let (mut replayed, mut begun) = (0, false);
+    while let Some(object) = next(objects, &state)? {
+        if let Some(record) = record
+            && met
+        {
+            let anchored_session = first_of(&object.prelude.session) == record.session;
+            if object.summary.begin {
+                begun = true;
+            } else if anchored_session && record.closed {
+                break; // a session that was closed wrote nothing more that counts
+            } else if begun || !anchored_session {
+                let found = object.prelude.number;
+                return Err(OpenError::StoreOlder { anchored: record.number, found });
+            }
+        }
+        state.step(&object);
+        replayed += 1;
+        if let Some(record) = record
+            && !met
+        {
+            met = meets(&state, record)?;
+            if !met && state.head.number > record.number {
+                return Err(OpenError::RolledBack { anchored: record.number, found: state.head.number });
+            }
+        }
+    }
+    match record {
+        Some(record) if !met => {
+            Err(OpenError::RolledBack { anchored: record.number, found: state.head.number })
+        }
+        _ => Ok((state, replayed)),
+    }
+}
+
+/// Whether a history is where the record is. At its number it must have its chain value.
+fn meets(state: &State, record: &Record) -> Result<bool, OpenError> {
+    if state.head.number != record.number {
+        return Ok(false);
+    }
+    if state.head.chain != record.chain {
+        return Err(OpenError::RolledBack { anchored: record.number, found: state.head.number });
+    }
+    Ok(true)
+}
+
+/// The next object of the log, if there is one that belongs there.
+fn next(objects: &Objects, state: &State) -> Result<Option<LogObject>, OpenError> {
+    Ok(log_object(objects, state.successor)?.filter(|object| state.is_followed_by(object)))
+}
+
+/// Log object `number`, if it can be read, by its first bytes where they are whole.
+pub(super) fn log_object(objects: &Objects, number: u64) -> Result<Option<LogObject>, StoreError> {
+    let name = names::log(number);
+    let Some(front) = objects.get_range(&name, 0, FRONT)? else { return Ok(None) };
+    let opened = match open_log_front(&objects.keys, number, &front) {
+        Ok(Err(more)) => match objects.get_range(&name, 0, more)? {
+            Some(front) => open_log_front(&objects.keys, number, &front),
+            None => return Ok(None),
+        },
+        opened => opened,
+    };
+    if let Ok(Ok(object)) = opened {
+        return Ok(Some(object));
+    }
+    match objects.get(&name) {
+        Ok(whole) => Ok(whole.and_then(|whole| open_log(&objects.keys, number, &whole).ok())),
+        Err(StoreError::TooLong) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn seal_begin(objects: &Objects, state: &State, settings: &mut Settings) -> Result<SealedLog, OpenError> {
+    let mut session = [0; 32];
+    settings.random.fill(&mut session)?;
+    let number = state.successor;
+    let prelude = objects.prelude(&mut settings.random, Kind::Log, number, session)?;
+    let summary = Summary {
+        begin: true,
+        ordinal: state.ordinal.checked_add(1).ok_or(FormatError::Limit)?,
+        before: state.head.number,
+        before_chain: state.head.chain,
+        successor: number + state.window,
+        tags: [0; 32],
+        blocks: state.blocks,
+        extents: Vec::new(),
+        operations: Vec::new(),
+    };
+    if summary.successor > crate::format::MOST_NUMBER {
+        return Err(OpenError::Limit(FormatError::Limit));
+    }
+    Ok(seal_log(&objects.keys, prelude, summary, &[])?)
+}
+
+/// Stores the begin of a session. `false` if something else has the number: then the log is read on.
+fn place_begin(objects: &Objects, state: &State, begin: &SealedLog, held: bool) -> Result<bool, OpenError> {
+    let number = begin.object.prelude.number;
+    let name = names::log(number);
+    match objects.again(|| objects.store.put_new(&name, &begin.bytes), |_| true)? {
+        Put::Stored => return Ok(true),
+        Put::Exists if objects.holds(&name, &begin.bytes)? => return Ok(true),
+        Put::Exists => {}
+    }
+    // A branch of ours that somebody had hidden. The trusted store is held, so nobody else writes.
+    let there = log_object(objects, number)?;
+    let off = there.is_some_and(|there| there.summary.before_chain != state.head.chain);
+    if held && off {
+        objects.again(|| objects.store.put(&name, &begin.bytes), |_| true)?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+pub(super) fn first_of(session: &[u8; 32]) -> [u8; 12] {
+    let mut first = [0; 12];
+    first.copy_from_slice(&session[..12]);
+    first
+}

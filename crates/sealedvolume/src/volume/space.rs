@@ -1,0 +1,221 @@
+//! Space: blocks that are moved out of objects that are mostly dead, and objects that nothing needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::batch::runs;
+use super::core::Core;
+use super::extents::Place;
+use super::snapshots::{root, snapshot_root};
+use super::{SealedVolume, VolumeError, open};
+use crate::format::{BLOCK_LEN, Kind, LEAF_BLOCKS, LeafRef, Prelude, names};
+
+/// Objects that nothing needs, as they were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Garbage {
+    names: Vec<String>,
+}
+
+impl Garbage {
+    /// Their names.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+impl SealedVolume {
+    /// Writes the live blocks of log objects anew if at most `most_live` of a hundred blocks in them are, so that the objects become
+    /// garbage with the next two checkpoints. Objects that a snapshot needs stay. Returns how many blocks it wrote, `most` or few more.
+    ///
+    /// # Errors
+    /// What reading the map or a flush fails with. Blocks that can't be read stay where they are.
+    pub fn compact(&self, most_live: u8, most: u64) -> Result<u64, VolumeError> {
+        self.core()?.compact(most_live, most)
+    }
+
+    /// Writes a checkpoint, and finds what nothing needs: neither this state nor the newest two checkpoints nor a snapshot.
+    ///
+    /// # Errors
+    /// [`VolumeError`], also if anything that is needed to know it can't be read.
+    pub fn garbage(&self) -> Result<Garbage, VolumeError> {
+        self.core()?.garbage()
+    }
+
+    /// Deletes what [`garbage`](Self::garbage) has found, after another log object has shown that nobody else has written since.
+    ///
+    /// # Errors
+    /// [`VolumeError::Fenced`] before anything is deleted, if somebody has. A delete that the store refuses is told at the end; what
+    /// stays is found again.
+    pub fn collect(&self, garbage: Garbage) -> Result<(), VolumeError> {
+        let mut core = self.core()?;
+        if garbage.names.is_empty() {
+            return Ok(());
+        }
+        core.flush(false)?;
+        core.make_room()?;
+        core.seal(Vec::new(), Vec::new(), &[])?;
+        core.flush(false)?;
+        let mut refused = Ok(());
+        for name in garbage.names {
+            if let Err(error) = core.objects.again(|| core.objects.store.delete(&name), |_| true) {
+                refused = Err(error.into());
+            }
+        }
+        refused
+    }
+}
+
+impl Core {
+    fn compact(&mut self, most_live: u8, most: u64) -> Result<u64, VolumeError> {
+        self.flush(false)?;
+        let kept = self.of_snapshots()?;
+        let mut live = BTreeMap::<[u8; 16], (u64, Arc<Prelude>, Vec<(u64, u64, u32)>)>::new();
+        for leaf in self.all_leaves() {
+            let (mut block, end) = (leaf * LEAF_BLOCKS, ((leaf + 1) * LEAF_BLOCKS).min(self.state.blocks));
+            while block < end {
+                let (len, place) = self.state.place(&self.objects, block)?;
+                let len = len.min(end - block);
+                if let Place::Stored(object, slot) = place {
+                    let (count, _, runs) = live.entry(object.salt).or_insert((0, object, Vec::new()));
+                    *count += len;
+                    runs.push((block, len, slot));
+                }
+                block += len;
+            }
+        }
+        let mut moved = 0;
+        for (count, object, runs) in live.into_values() {
+            if moved < most
+                && count * 100 <= u64::from(object.slots) * u64::from(most_live)
+                && !kept.contains(&object.number)
+            {
+                moved += self.relocate(&object, &runs)?;
+            }
+        }
+        self.flush(false)?;
+        Ok(moved)
+    }
+
+    /// Leaves in which something lies.
+    fn all_leaves(&self) -> BTreeSet<u64> {
+        let mut leaves: BTreeSet<u64> = self.state.leaves.keys().copied().collect();
+        for (start, len, place) in self.state.recent.iter() {
+            if matches!(place, Place::Stored(..)) {
+                leaves.extend(start / LEAF_BLOCKS..(start + len).div_ceil(LEAF_BLOCKS));
+            }
+        }
+        leaves
+    }
+
+    /// Seals the live blocks of an object anew. They are current: nothing is written while this thread has the volume.
+    fn relocate(&mut self, object: &Arc<Prelude>, runs_of: &[(u64, u64, u32)]) -> Result<u64, VolumeError> {
+        let mut blocks = Vec::new();
+        for (start, len, slot) in runs_of {
+            let mut data = vec![0; *len as usize * BLOCK_LEN];
+            match self.read_stored(object, *slot, *start, &mut data) {
+                Ok(()) => {}
+                Err(VolumeError::Damaged { .. } | VolumeError::Missing { .. }) => return Ok(0),
+                Err(error) => return Err(error),
+            }
+            blocks.extend((*start..).zip(data.as_chunks::<BLOCK_LEN>().0.iter().copied()));
+        }
+        blocks.sort_by_key(|(block, _)| *block);
+        self.make_room()?;
+        let extents = runs(blocks.iter().map(|(block, _)| *block));
+        let refs: Vec<_> = blocks.iter().map(|(block, data)| (*block, data)).collect();
+        self.seal(extents, Vec::new(), &refs)?;
+        blocks.iter_mut().for_each(|(_, data)| atrest_secret::wipe(data));
+        Ok(refs_len(&blocks))
+    }
+
+    /// Numbers of the log objects that snapshots need.
+    fn of_snapshots(&mut self) -> Result<BTreeSet<u64>, VolumeError> {
+        let snapshots: Vec<_> = self.state.snapshots.values().cloned().collect();
+        let mut needed = Needed::default();
+        for snapshot in snapshots {
+            let root = snapshot_root(&self.objects, &snapshot)?;
+            self.needs(&root.leaves, &mut needed)?;
+        }
+        Ok(needed.logs)
+    }
+
+    fn needs(&mut self, leaves: &[LeafRef], needed: &mut Needed) -> Result<(), VolumeError> {
+        for leaf in leaves {
+            if needed.maps.insert(leaf.salt) {
+                let extents = self.state.leaf(&self.objects, leaf)?;
+                needed.places(extents.iter().map(|(_, _, place)| place));
+            }
+        }
+        Ok(())
+    }
+
+    fn garbage(&mut self) -> Result<Garbage, VolumeError> {
+        self.checkpoint()?;
+        let checkpoints = self.writer()?.checkpoints.clone();
+        let [(low, _), (_, _)] = checkpoints[..] else { return Ok(Garbage::default()) };
+        let mut listed = Vec::new();
+        for kind in [Kind::Log, Kind::Map, Kind::Checkpoint] {
+            listed.extend(self.objects.list(kind)?);
+        }
+        let mut needed = Needed::default();
+        for (number, salt) in checkpoints {
+            let Some(root) = root(&self.objects, number, &salt)? else { return Ok(Garbage::default()) };
+            self.needs(&root.leaves, &mut needed)?;
+        }
+        let snapshots: Vec<_> = self.state.snapshots.values().cloned().collect();
+        for snapshot in snapshots {
+            let root = snapshot_root(&self.objects, &snapshot)?;
+            needed.checkpoints.insert(snapshot.checkpoint);
+            self.needs(&root.leaves, &mut needed)?;
+        }
+        needed.places(self.state.recent.iter().map(|(_, _, place)| place));
+        let present: Vec<LeafRef> = self.state.leaves.values().copied().collect();
+        self.needs(&present, &mut needed)?;
+        let maps: BTreeSet<String> = needed.maps.iter().map(names::map).collect();
+        let mut dead = Vec::new();
+        for name in listed {
+            let is_dead = match (names::kind(&name), names::number(&name)) {
+                (Some(Kind::Map), _) => !maps.contains(&name),
+                // The older checkpoint, and the log behind it, are what is left if the newer one is damaged.
+                (Some(Kind::Checkpoint), Some(number)) => {
+                    number < low && !needed.checkpoints.contains(&number)
+                }
+                (Some(Kind::Log), Some(number)) => {
+                    number <= low && !needed.logs.contains(&number) && self.is_no_begin(number)?
+                }
+                _ => false,
+            };
+            if is_dead {
+                dead.push(name);
+            }
+        }
+        Ok(Garbage { names: dead })
+    }
+
+    /// Whether a log object is known not to begin a session. A writer that has slept since before one must meet it, however late.
+    fn is_no_begin(&self, number: u64) -> Result<bool, VolumeError> {
+        Ok(open::log_object(&self.objects, number)?.is_some_and(|object| !object.summary.begin))
+    }
+}
+
+/// What something needs.
+#[derive(Default)]
+struct Needed {
+    maps: BTreeSet<[u8; 16]>,
+    logs: BTreeSet<u64>,
+    checkpoints: BTreeSet<u64>,
+}
+
+impl Needed {
+    fn places<'a>(&mut self, places: impl Iterator<Item = &'a Place>) {
+        for place in places {
+            if let Place::Stored(object, _) = place {
+                self.logs.insert(object.number);
+            }
+        }
+    }
+}
+
+fn refs_len(blocks: &[(u64, [u8; BLOCK_LEN])]) -> u64 {
+    blocks.len() as u64
+}

@@ -1,0 +1,128 @@
+//! Objects as files.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use atrest_device::BlockDevice as _;
+use atrest_sealedvolume::format::{Kind, names};
+use atrest_sealedvolume::store::{DirectoryStore, MemoryStore, ObjectStore, Put, StoreError};
+use atrest_sealedvolume::volume::Access;
+use atrest_testkit::Scratch;
+
+use crate::rig::plain::Plain;
+
+#[test]
+fn both_stores_keep_what_they_are_given() {
+    let scratch = Scratch::new();
+    let directory = DirectoryStore::open(scratch.as_path()).expect("a store");
+    let stores: [&dyn ObjectStore; 2] = [&MemoryStore::new(), &directory];
+    for store in stores {
+        let name = names::log(3);
+        assert_eq!(store.get(&name, 10), Ok(None));
+        assert_eq!(store.get_range(&name, 0, 10), Ok(None));
+        assert_eq!(store.put_new(&name, b"first"), Ok(Put::Stored));
+        assert_eq!(store.put_new(&name, b"other"), Ok(Put::Exists));
+        assert_eq!(store.get(&name, 5), Ok(Some(b"first".to_vec())));
+        assert_eq!(store.get(&name, 4), Err(StoreError::TooLong));
+        assert_eq!(store.get_range(&name, 1, 2), Ok(Some(b"ir".to_vec())));
+        assert_eq!(store.get_range(&name, 4, 9), Ok(Some(b"t".to_vec())));
+        assert_eq!(store.get_range(&name, 9, 9), Ok(Some(Vec::new())));
+        assert_eq!(store.put(&name, b"second"), Ok(()));
+        assert_eq!(store.get(&name, 10), Ok(Some(b"second".to_vec())));
+        assert_eq!(store.put_new(&names::map(&[1; 16]), b"m"), Ok(Put::Stored));
+        for number in [20, 7, 2000] {
+            assert_eq!(store.put_new(&names::log(number), b""), Ok(Put::Stored));
+        }
+        let all = [3, 7, 20, 2000].map(names::log);
+        assert_eq!(store.list_after(Kind::Log, None), Ok(all.to_vec()));
+        assert_eq!(store.list_after(Kind::Log, Some(&all[1])), Ok(all[2..].to_vec()));
+        assert_eq!(store.list_after(Kind::Checkpoint, None), Ok(Vec::new()));
+        assert_eq!((store.delete(&name), store.delete(&name)), (Ok(()), Ok(())));
+        assert_eq!(store.get(&name, 10), Ok(None));
+        assert_eq!(store.put_new("l/../../escaped", b""), Err(StoreError::Name));
+    }
+    assert!(
+        fs::read_dir(scratch.path("t")).expect("a directory").next().is_none(),
+        "nothing is left unfinished"
+    );
+}
+
+/// A name goes to one of those who ask at once.
+#[test]
+fn one_of_many_gets_a_name() {
+    let scratch = Scratch::new();
+    let directory = DirectoryStore::open(scratch.as_path()).expect("a store");
+    let stores: [&dyn ObjectStore; 2] = [&MemoryStore::new(), &directory];
+    for store in stores {
+        for number in 0..20 {
+            let name = names::log(number);
+            let won: Vec<u8> = thread::scope(|scope| {
+                let tries = [1, 2, 3, 4].map(|who| {
+                    let name = &name;
+                    scope.spawn(move || (who, store.put_new(name, &[who; 100]).expect("an answer")))
+                });
+                let tries = tries.map(|thread| thread.join().expect("a thread"));
+                tries.into_iter().filter(|(_, put)| *put == Put::Stored).map(|(who, _)| who).collect()
+            });
+            assert_eq!(won.len(), 1);
+            assert_eq!(store.get(&name, 100), Ok(Some(vec![won[0]; 100])));
+        }
+    }
+}
+
+/// What others put there is not taken for an object, and not waited for.
+#[test]
+fn other_files_are_nobodys_objects() {
+    let scratch = Scratch::new();
+    let store = DirectoryStore::open(scratch.as_path()).expect("a store");
+    store.put_new(&names::log(1), b"one").expect("stored");
+    fs::write(scratch.path("l/0000000000000001 (conflicted copy)"), "copy").expect("a file");
+    fs::write(scratch.path("secret"), "elsewhere").expect("a file");
+    symlink(scratch.path("secret"), scratch.path(names::log(2))).expect("a link");
+    rustix::fs::mkfifoat(rustix::fs::CWD, scratch.path(names::log(4)), 0o600.into()).expect("a pipe");
+    fs::create_dir(scratch.path(names::log(5))).expect("a directory");
+    assert_eq!(store.list_after(Kind::Log, None).map(|names| names.len()), Ok(4));
+    for number in [2, 4, 5] {
+        assert!(store.get(&names::log(number), 100).is_err(), "{number}");
+        assert!(store.get_range(&names::log(number), 0, 100).is_err(), "{number}");
+    }
+    assert_eq!(store.put_new(&names::log(2), b"two"), Ok(Put::Exists));
+    assert_eq!(fs::read(scratch.path("secret")).expect("it is there"), b"elsewhere");
+}
+
+#[test]
+fn what_was_left_unfinished_is_removed_a_day_later() {
+    let scratch = Scratch::new();
+    DirectoryStore::open(scratch.as_path()).expect("a store");
+    for (name, age) in [("t/1-0", 25), ("t/2-0", 23)] {
+        let file = fs::File::create(scratch.path(name)).expect("a file");
+        file.set_modified(SystemTime::now() - Duration::from_secs(age * 3600)).expect("a time");
+    }
+    DirectoryStore::open(scratch.as_path()).expect("a store");
+    assert!(!scratch.path("t/1-0").exists() && scratch.path("t/2-0").exists());
+}
+
+/// A copy of the directory, made by any program, is the volume.
+#[test]
+fn a_volume_in_a_directory_is_there_after_it_was_closed_and_in_a_copy() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("a")).expect("a directory");
+    let store = Arc::new(DirectoryStore::open(scratch.path("a")).expect("a store"));
+    let plain = Plain::new(store, 1000, 5);
+    let volume = plain.open(Access::Write).expect("it opens");
+    for block in 0..100 {
+        volume.write_at(block * 8192, &[block as u8; 4096]).expect("a write");
+    }
+    volume.close().expect("closed");
+    atrest_testkit::oracle::Program::at("cp").words("-r").arg(scratch.path("a")).arg(scratch.path("b")).ok();
+    let store = Arc::new(DirectoryStore::open(scratch.path("b")).expect("a store"));
+    let copy = Plain { store, ..plain }.open(Access::Read).expect("it opens");
+    for block in 0..100 {
+        let mut read = [1; 8192];
+        copy.read_at(block * 8192, &mut read).expect("a read");
+        assert!(read[..4096] == [block as u8; 4096] && read[4096..] == [0; 4096]);
+    }
+}

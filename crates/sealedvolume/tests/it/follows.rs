@@ -1,0 +1,87 @@
+//! What follows in the log: an object made with the key is the next one only if all that it says of the history is so.
+
+use std::sync::Arc;
+
+use atrest_device::BlockDevice as _;
+use atrest_sealedvolume::SealedVolume;
+use atrest_sealedvolume::format::{LogObject, Prelude, Record, Summary, names, open_log, seal_log};
+use atrest_sealedvolume::volume::{Access, Freshness};
+
+use crate::rig::plain::{Plain, settings};
+
+/// The newest object of a volume whose writer ended without closing it.
+fn left_open() -> (Plain, LogObject) {
+    let plain = Plain::in_memory(64);
+    let volume = plain.open(Access::Write).expect("it opens");
+    volume.write_at(0, &[1; 4096]).expect("a write");
+    volume.flush().expect("a flush");
+    let number = volume.head().expect("a head").number;
+    let bytes = plain.store.get(&names::log(number), 1 << 20).expect("an answer").expect("it is there");
+    let object = open_log(&plain.keys, number, &bytes).expect("a log object");
+    (plain, object)
+}
+
+/// The object that its writer would have sealed next.
+fn next(last: &LogObject) -> (Prelude, Summary) {
+    let number = last.summary.successor;
+    let prelude = Prelude { number, salt: [77; 16], ..last.prelude };
+    let (before, before_chain) = (last.prelude.number, last.chain);
+    let extents = Vec::new();
+    (prelude, Summary { before, before_chain, successor: number + 1, extents, ..last.summary.clone() })
+}
+
+/// The head at which the volume opens with one object more, without a trusted store and with one.
+fn heads(plain: &Plain, (prelude, summary): (Prelude, Summary)) -> [u64; 2] {
+    let sealed = seal_log(&plain.keys, prelude, summary, &[]).expect("an object");
+    let name = names::log(prelude.number);
+    plain.store.put(&name, &sealed.bytes).expect("it is stored");
+    let (store, keys) = (Arc::clone(&plain.store), plain.keys.clone());
+    let without = SealedVolume::open(store, keys, Freshness::Nothing, Access::Read, settings(8));
+    let opened = [without, plain.open(Access::Read)];
+    let heads = opened.map(|volume| volume.expect("it opens").head().expect("a head").number);
+    plain.store.delete(&name).expect("it is deleted");
+    heads
+}
+
+#[test]
+fn an_object_follows_only_if_all_that_it_says_of_the_history_is_so() {
+    let (plain, last) = left_open();
+    let number = last.prelude.number;
+    assert_eq!(heads(&plain, next(&last)), [number + 1; 2]);
+    type Change = fn(&mut Prelude, &mut Summary);
+    let changes: [(&str, Change); 8] = [
+        ("another number before it", |_, summary| summary.before -= 1),
+        ("another history before it", |_, summary| summary.before_chain[31] ^= 1),
+        ("another session", |prelude, _| prelude.session[0] ^= 1),
+        ("another ordinal", |_, summary| summary.ordinal += 1),
+        ("numbers skipped", |_, summary| summary.successor += 1),
+        ("another size", |_, summary| summary.blocks += 1),
+        ("a begin that skips no number", |_, summary| {
+            (summary.begin, summary.ordinal) = (true, summary.ordinal + 1);
+        }),
+        ("a begin of the same session's ordinal", |_, summary| {
+            (summary.begin, summary.successor) = (true, summary.successor + 3);
+        }),
+    ];
+    for (what, change) in changes {
+        let (mut prelude, mut summary) = next(&last);
+        change(&mut prelude, &mut summary);
+        assert_eq!(heads(&plain, (prelude, summary)), [number; 2], "{what}");
+    }
+    // A begin as it has to be.
+    let (prelude, summary) = next(&last);
+    let (ordinal, successor) = (summary.ordinal + 1, prelude.number + 4);
+    let begin = Summary { begin: true, ordinal, successor, ..summary };
+    assert_eq!(heads(&plain, (prelude, begin)), [number + 1; 2]);
+}
+
+/// The record says that the session has ended: whatever comes up of it later was never acknowledged.
+#[test]
+fn a_session_that_was_closed_goes_on_no_more() {
+    let (plain, last) = left_open();
+    let record = plain.cell.0.lock().expect("the cell").expect("a record");
+    let record = Record::decode(&record).expect("a record");
+    *plain.cell.0.lock().expect("the cell") = Some(Record { closed: true, ..record }.encode());
+    let number = last.prelude.number;
+    assert_eq!(heads(&plain, next(&last)), [number + 1, number]);
+}

@@ -1,0 +1,28 @@
+//! Random histories over a store that fails and lies, against an oracle that knows what each object sealed.
+
+mod checks;
+mod world;
+
+use atrest_testkit::Campaign;
+
+use world::{Totals, World};
+
+/// Every volume is opened a few times, by writers that crash, sleep or are fenced; the store is attacked in between.
+#[test]
+fn nothing_flushed_is_lost_nothing_wrong_is_read_and_no_older_state_is_accepted() {
+    let mut totals = Totals::default();
+    Campaign::new("sealed volume, histories", 150, 100_000).run(|seed, _| {
+        let mut world = World::new(seed);
+        world.run();
+        totals.add(&world);
+    });
+    println!("{totals:?}");
+    if Campaign::is_sample() {
+        assert!(totals.openings > 300 && totals.refused_openings > 5 && totals.crashes > 20, "{totals:?}");
+        assert!(totals.refused_puts > 200 && totals.lies > 100 && totals.attacks > 20, "{totals:?}");
+        assert!(
+            totals.deletes > 50 && totals.snapshots > 50 && totals.flips > 5 && totals.sleepers > 5,
+            "{totals:?}"
+        );
+    }
+}

@@ -1,0 +1,9 @@
+//! The tests of this crate that are no programs of their own: one program links in the time of one.
+
+mod attacks;
+mod device;
+mod directory;
+mod follows;
+mod histories;
+mod rig;
+mod vectors;

@@ -1,0 +1,125 @@
+# Makes the vectors in vectors.rs from FORMATS.md. Standard library alone; ChaCha20-Poly1305 (RFC 8439), HKDF (RFC 5869).
+import hmac, hashlib, struct
+
+
+def mac(key, message):
+    return hmac.new(key, message, hashlib.sha256).digest()
+
+
+def expand(prk, info, length):
+    out, block = b'', b''
+    for i in range(1, (length + 31) // 32 + 1):
+        block = mac(prk, block + info + bytes([i]))
+        out += block
+    return out[:length]
+
+
+def chacha(key, counter, nonce):
+    start = list(struct.unpack('<16I', b'expand 32-byte k' + key + struct.pack('<I', counter) + nonce))
+    w = start[:]
+
+    def turn(i, j, by):
+        x = w[i] ^ w[j]
+        w[i] = (x << by | x >> 32 - by) & 0xffffffff
+
+    def quarter(a, b, c, d):
+        for x, y, z, by in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+            w[x] = (w[x] + w[y]) & 0xffffffff
+            turn(z, x, by)
+    for _ in range(10):
+        for q in ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+                  (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)):
+            quarter(*q)
+    return struct.pack('<16I', *((a + b) & 0xffffffff for a, b in zip(w, start)))
+
+
+def poly(key, message):
+    r = int.from_bytes(key[:16], 'little') & 0x0ffffffc0ffffffc0ffffffc0fffffff
+    sum = 0
+    for i in range(0, len(message), 16):
+        sum = (sum + int.from_bytes(message[i:i + 16] + b'\1', 'little')) * r % ((1 << 130) - 5)
+    return ((sum + int.from_bytes(key[16:], 'little')) % (1 << 128)).to_bytes(16, 'little')
+
+
+def pad(x):
+    return x + bytes(-len(x) % 16)
+
+
+def seal(key, nonce, associated, plain):
+    stream = b''.join(chacha(key, 1 + i, nonce) for i in range((len(plain) + 63) // 64))
+    data = bytes(a ^ b for a, b in zip(plain, stream))
+    lengths = struct.pack('<QQ', len(associated), len(data))
+    return data + poly(chacha(key, 0, nonce)[:32], pad(associated) + pad(data) + lengths)
+
+
+# RFC 8439, 2.8.2
+plain = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it."
+assert seal(bytes(range(0x80, 0xa0)), bytes.fromhex('070000004041424344454647'),
+            bytes.fromhex('50515253c0c1c2c3c4c5c6c7'), plain)[-16:].hex() == '1ae10b594f09e26a7e902ecbd0600691'
+
+volume_key, format_id = bytes(range(32)), bytes(range(0x10, 0x20))
+session, salt = bytes(range(0x40, 0x60)), bytes(range(0x60, 0x70))
+prk = mac(format_id, volume_key)
+chain_key = expand(prk, b'atrest sealed volume 0 chain', 32)
+
+
+def start(kind, slots, summary, number):
+    identity = b'\x93atsvol\n' + struct.pack('<HBBIIIQ', 0, kind, 2, slots, summary, 0, number) + format_id + session + salt
+    both = expand(prk, b'atrest sealed volume 0 object' + identity, 64)
+    return both[:32], identity + both[32:]
+
+
+def nonce(slot, part):
+    return struct.pack('<IB7x', slot, part)
+
+
+def leb(n):
+    out = b''
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def zigzag(n):
+    return 2 * n if n >= 0 else -2 * n - 1
+
+
+# Log object 9 behind 8: blocks 0 to 19 trimmed, blocks 300 and 301 written, then block 5; one snapshot added, one removed.
+before_chain = bytes(range(0x80, 0xa0))
+blocks = [(300, bytes([1]) * 4096), (301, bytes([2]) * 4096), (5, bytes([3]) * 4096)]
+extents = leb(zigzag(0)) + leb(20 * 2 + 1) + leb(zigzag(280)) + leb(2 * 2) + leb(zigzag(5 - 302)) + leb(1 * 2)
+operations = b'\1' + struct.pack('<QQ', 9, 7) + bytes(range(16)) + b'\4name' + b'\2' + struct.pack('<Q', 3)
+
+
+def summary(tags):
+    head = b'\0' + bytes(7) + struct.pack('<QQQ', 2, 8, 10) + before_chain + tags
+    return head + struct.pack('<QII', 1000, 3, 2) + bytes(16) + extents + operations
+
+
+key, prelude = start(1, 3, len(summary(bytes(32))), 9)
+sealed = [seal(key, nonce(i, 0), struct.pack('<Q', at), data) for i, (at, data) in enumerate(blocks)]
+clear = summary(hashlib.sha256(b''.join(x[-16:] for x in sealed)).digest())
+log = prelude + seal(key, nonce(0, 1), b'', clear) + b''.join(sealed) + seal(key, nonce(0, 2), b'', clear) + prelude
+chain = mac(chain_key, before_chain + prelude + clear)
+print('prelude', prelude.hex())
+print('summary', clear.hex())
+print('log', hashlib.sha256(log).hexdigest())
+print('chain', chain.hex())
+
+# Leaf 0: block 5 in slot 2, blocks 300 and 301 in slots 0 and 1.
+entry = struct.pack('<Q', 9) + session + salt + struct.pack('<IIB', 3, len(clear), 2)
+leaf = leb(1) + entry + leb(2) + leb(5) + leb(1) + leb(0) + leb(2) + leb(294) + leb(2) + leb(0) + leb(0)
+key, prelude = start(2, 0, len(leaf), 0)
+print('leaf', (prelude + seal(key, nonce(0, 3), b'', leaf)).hex())
+
+# The checkpoint behind log object 9.
+root = struct.pack('<Q', 9) + chain + struct.pack('<Q', 10) + session + struct.pack('<QBQ', 2, 32, 1000)
+root += struct.pack('<IQ', 1, 0) + session + salt + struct.pack('<IB', len(leaf), 2)
+root += struct.pack('<IQQ', 1, 9, 7) + bytes(range(16)) + b'\4name'
+key, prelude = start(3, 0, len(root), 9)
+checkpoint = prelude + seal(key, nonce(0, 4), b'', root) + seal(key, nonce(0, 5), b'', root) + prelude
+print('checkpoint', hashlib.sha256(checkpoint).hexdigest())
+
+record = b'\x95\x76' + struct.pack('<HBB', 0, 1, 0) + format_id + struct.pack('<Q', 9) + chain + session[:12] + bytes(6)
+print('record', record.hex())
