@@ -55,7 +55,8 @@ impl Tpm {
             None => {
                 other =
                     self.create_primary(crate::Template::Ecc(Hash::Sha256)).map_err(|error| match error {
-                        TpmError::Code { .. } => TpmError::NoCurve,
+                        // A code of format one is about a parameter: here, the curve. Others say what the TPM is short of.
+                        TpmError::Code { code, .. } if code & 0x80 != 0 => TpmError::NoCurve,
                         error => error,
                     })?;
                 (&other, other.point.ok_or(TpmError::NoCurve)?)

@@ -60,8 +60,11 @@ fn a_secret_never_crosses_the_wire_in_the_clear_and_only_its_policy_brings_it_ba
         Policy { pin: true, ..Policy::default() },
         Policy { pcrs: Some(seven), pin: true, ..Policy::default() },
     ];
-    for template in [None, Some(Template::Ecc(atrest_kdf::Hash::Sha256))] {
-        // A TPM has room for three objects.
+    let made = [Template::Ecc(atrest_kdf::Hash::Sha256), Template::Rsa(atrest_kdf::Hash::Sha256)].map(Some);
+    for template in core::iter::once(None).chain(made) {
+        // A TPM has room for three objects, and keeps those of whoever came before.
+        let swtpm = Swtpm::new();
+        swtpm.extend(7);
         let (mut tpm, heard) = over(&swtpm, |_, _| {});
         let parent = match template {
             None => tpm.storage_root(),
