@@ -89,7 +89,7 @@ impl Table {
         let is_directory = raw.is_directory;
         let mut attributes = raw.attributes;
         let list = attributes.iter().find(|attribute| attribute.kind == kind::LIST);
-        let Some(list) = list else { return Inode::new(number, is_directory, attributes) };
+        let Some(list) = list else { return Inode::new(&self.volume, number, is_directory, attributes) };
         let list = list.value.whole(&self.volume, number, MAX_LIST)?;
         let parts = listed(&list).ok_or_else(|| damaged(number))?;
         let mut runs = count_runs(&attributes);
@@ -107,7 +107,7 @@ impl Table {
             }
         }
         let attributes = joined(attributes).ok_or_else(|| damaged(number))?;
-        Inode::new(number, is_directory, attributes)
+        Inode::new(&self.volume, number, is_directory, attributes)
     }
 
     fn raw(&self, number: u64) -> Result<Raw, TreeError> {
