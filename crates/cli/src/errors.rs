@@ -607,7 +607,7 @@ impl From<TcryptWriteError> for Failure {
             TcryptWriteError::Hash { .. } => {
                 Self::parameters(error).hint("--hash sha512, sha256, blake2s-256, whirlpool or stribog512")
             }
-            TcryptWriteError::NoCopy => Self::new(Code::Device, error)
+            TcryptWriteError::NoCopy | TcryptWriteError::Truncated { .. } => Self::new(Code::Device, error)
                 .hint("copy what it holds to a new volume: `atrest format --type veracrypt`"),
             TcryptWriteError::Random => Self::new(Code::Device, error),
             _ => Self::parameters(error),

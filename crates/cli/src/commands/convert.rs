@@ -117,7 +117,8 @@ fn make(args: &ConvertArgs, path: &Path, bytes: u64, output: &Output) -> Result<
     let keyslot = options::keyslot(&args.keyslot.pbkdf(), None, None)?;
     let media = place.open()?;
     let spinner = progress::spinner("measuring and deriving the key", output);
-    let options = FormatOptions { keyslot, ..FormatOptions::default() };
+    // Not where the device would like it: behind that there might be less room than was looked for.
+    let options = FormatOptions { keyslot, data_offset: Some(HEADER), ..FormatOptions::default() };
     let made =
         atrest_volume::format(Devices::together(media.device()), VolumeFormat::Luks2, &passphrase, &options);
     spinner.finish_and_clear();

@@ -177,8 +177,8 @@ pub fn contents_of_file(device: &FileDevice) -> String {
     })
 }
 
-/// `None` also if it can't be read: it may be anything then.
-fn known_contents(device: &dyn BlockDevice) -> Option<String> {
+/// What is recognised on a device. `None` also if it can't be read: it may be anything then.
+pub fn known_contents(device: &dyn BlockDevice) -> Option<String> {
     in_the_way(device, 0..device.size()).ok().flatten().map(|found| found.to_string())
 }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::foreign;
 use super::format::Place;
-use super::target::{open_device, write_private};
+use super::target::{contents, known_contents, open_device, write_private};
 use crate::args::format::FormatArgs;
 use crate::args::header::{HeaderRestoreArgs, InfoArgs};
 use crate::args::key::{KeyChangeArgs, TargetArgs};
@@ -249,12 +249,22 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
     let passphrase = source.read("Password of the backup", output)?;
     let spinner = progress::spinner("deriving keys", output);
     let opened = match &args.file {
-        Some(file) => {
-            let device = open_device(file, Access::ReadOnly)?;
-            opened(&device, &told, &passphrase).map_err(|failure| failure.at(file))?
-        }
-        None => opened(held.header(), &told, &passphrase).map_err(|failure| failure.at(path))?,
+        Some(file) => open_device(file, Access::ReadOnly)
+            .and_then(|device| opened(&device, &told, &passphrase).map_err(|failure| failure.at(file))),
+        None => opened(held.header(), &told, &passphrase).map_err(|failure| failure.at(path)),
     };
+    spinner.finish_and_clear();
+    let opened = opened?;
+    // Nothing shows whose headers are there now. A copy was made for this device, unless that got other contents since.
+    let device = held.header();
+    let contents = match args.file {
+        Some(_) => device.holds_data().then(|| contents(device)),
+        None => known_contents(device),
+    };
+    if let Some(contents) = contents {
+        output.confirm(&format!("{} holds {contents}; its headers are replaced", path.display()))?;
+    }
+    let spinner = progress::spinner("deriving the keys of both headers", output);
     let restored = opened.restore(held.header(), (&passphrase, &told.key_files), &mut OsRandom);
     spinner.finish_and_clear();
     restored.map_err(|error| Failure::from(error).at(path))?;

@@ -125,8 +125,14 @@ fn a_veracrypt_volume_is_made_changed_saved_and_restored() {
     scratch.bash("head -c 512 /dev/urandom | dd of=vol conv=notrunc status=none").ok();
     words("header restore vol --type veracrypt --veracrypt-pim 2 --tcrypt-backup --key-file changed").ok();
     words("info vol --type veracrypt --veracrypt-pim 2 --key-file changed").ok();
-    words(&format!("header restore vol saved {how} --key-file outer")).ok();
+    let restore = format!("header restore vol saved {how} --key-file outer");
+    words(&restore).fails(1, "its headers are replaced");
+    words(&format!("info vol {how} --key-file outer")).fails(2, "nothing here opens");
+    words(&format!("{restore} --yes")).ok();
     words(&format!("info vol {how} --tcrypt-backup --key-file outer")).ok();
+    // The end of a volume outlives what was made over its beginning.
+    scratch.bash("cp vol old; mke2fs -q -F -t ext2 old 500K").ok();
+    words(&format!("header restore old {how} --tcrypt-backup --key-file outer")).fails(1, "old holds");
 
     let before = fs::read(scratch.path("vol")).expect("a file");
     for (line, refused) in [

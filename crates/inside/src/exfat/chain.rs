@@ -45,6 +45,9 @@ pub(super) fn to_the_end(volume: &Volume, first: u32) -> Result<Vec<Run>, TreeEr
 fn follow(volume: &Volume, first: u32, wanted: Option<u32>) -> Result<Vec<Run>, TreeError> {
     let mut table = Table { volume, block: vec![0; 4096], from: None };
     let (mut runs, mut next, mut count) = (Vec::<Run>::new(), first, 0_u32);
+    // A cluster that was passed, and how many had been by then (Brent's algorithm): who comes to it again goes round in a circle. Each
+    // time that the count has doubled it is a later one, so that a circle is noticed before it is kept three times.
+    let (mut passed, mut passed_at) = (None, 1_u32);
     loop {
         if !volume.has(next) {
             return Err(Damage::Cluster(next).into());
@@ -62,10 +65,16 @@ fn follow(volume: &Volume, first: u32, wanted: Option<u32>) -> Result<Vec<Run>, 
         next = match table.next(next)? {
             0xffff_fff8..=0xffff_ffff if wanted.is_none() => return Ok(runs),
             0xffff_fff7..=0xffff_ffff => return Err(Damage::FatStructure.into()),
-            next => next,
+            following => {
+                if count == passed_at {
+                    // intended: no chain has as many clusters as the last number that can't be doubled.
+                    (passed, passed_at) = (Some(next), passed_at.saturating_mul(2));
+                }
+                following
+            }
         };
-        // A chain that is longer than the volume runs in a circle.
-        if count >= volume.clusters {
+        // A chain that is longer than the volume runs in a circle, too.
+        if count >= volume.clusters || passed == Some(next) {
             return Err(Damage::EndlessChain.into());
         }
     }

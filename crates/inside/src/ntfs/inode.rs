@@ -4,6 +4,7 @@ use atrest_codec::Record;
 use atrest_filetree::{Kind, TreeError};
 
 use super::attribute::Attribute;
+use super::boot::Volume;
 use super::damaged;
 use super::reparse::{self, Reparse};
 use super::value::Value;
@@ -32,6 +33,9 @@ pub(super) mod flag {
     /// In the names of an index only.
     pub(in super::super) const DIRECTORY: u32 = 0x1000_0000;
 }
+
+/// MS-FSCC, section 2.1.2: no reparse point is longer.
+const MAX_REPARSE: usize = 16 << 10;
 
 /// The number of a record, by a reference to it.
 pub(super) fn number(reference: u64) -> u64 {
@@ -67,6 +71,7 @@ pub(super) struct Times {
 impl Inode {
     /// The file that has these attributes.
     pub(super) fn new(
+        volume: &Volume,
         number: u64,
         is_directory: bool,
         attributes: Vec<Attribute>,
@@ -101,9 +106,11 @@ impl Inode {
         // cannot miss: the attributes of a file are in memory.
         inode.links = u32::try_from(names.count()).unwrap_or(u32::MAX).max(1);
         if inode.flags & flag::REPARSE_POINT != 0
-            && let Some(stored) = inode.resident(kind::REPARSE_POINT)
+            && let Some(stored) = inode.attribute(kind::REPARSE_POINT, &[])
         {
-            inode.reparse = Some(reparse::parse(stored).ok_or_else(|| damaged(number))?);
+            // One with long names has no room in the record.
+            let stored = stored.whole(volume, number, MAX_REPARSE)?;
+            inode.reparse = Some(reparse::parse(&stored).ok_or_else(|| damaged(number))?);
         }
         if inode.flags & flag::SYSTEM != 0
             && !is_directory

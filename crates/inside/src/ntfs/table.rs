@@ -20,6 +20,8 @@ use crate::fault::Damage;
 const MAX_LIST: usize = 256 << 10;
 /// Runs in all attributes of a file, of which each takes 40 bytes of memory. Windows stops at about 1,500,000.
 const MAX_RUNS: usize = 2_000_000;
+/// Attributes of a file, or parts of them. An attribute list of Windows names no more than 10,000.
+const MAX_ATTRIBUTES: usize = 100_000;
 
 pub(super) struct Table {
     pub(super) volume: Volume,
@@ -87,25 +89,25 @@ impl Table {
         let is_directory = raw.is_directory;
         let mut attributes = raw.attributes;
         let list = attributes.iter().find(|attribute| attribute.kind == kind::LIST);
-        let Some(list) = list else { return Inode::new(number, is_directory, attributes) };
+        let Some(list) = list else { return Inode::new(&self.volume, number, is_directory, attributes) };
         let list = list.value.whole(&self.volume, number, MAX_LIST)?;
         let parts = listed(&list).ok_or_else(|| damaged(number))?;
+        let mut runs = count_runs(&attributes);
         let records: BTreeSet<u64> = parts.iter().map(|part| super::inode::number(part.reference)).collect();
         for record in records.into_iter().filter(|record| *record != number) {
             let raw = self.raw(record)?;
             if super::inode::number(raw.base) != number {
                 return Err(damaged(number));
             }
+            // cannot overflow: they are in memory.
+            runs = runs.saturating_add(count_runs(&raw.attributes));
             attributes.extend(raw.attributes);
-            let runs = attributes.iter().map(|attribute| match &attribute.value {
-                Value::Resident(_) => 0,
-                Value::Stored(stored) => stored.runs.len(),
-            });
-            if runs.sum::<usize>() > MAX_RUNS {
+            if runs > MAX_RUNS || attributes.len() > MAX_ATTRIBUTES {
                 return Err(damaged(number));
             }
         }
-        Inode::new(number, is_directory, joined(attributes).ok_or_else(|| damaged(number))?)
+        let attributes = joined(attributes).ok_or_else(|| damaged(number))?;
+        Inode::new(&self.volume, number, is_directory, attributes)
     }
 
     fn raw(&self, number: u64) -> Result<Raw, TreeError> {
@@ -119,6 +121,15 @@ impl Table {
         self.data.read(&self.volume, 0, at, &mut bytes)?;
         parse(&self.volume, &mut bytes, number)
     }
+}
+
+/// Runs in these attributes.
+fn count_runs(attributes: &[Attribute]) -> usize {
+    let runs = attributes.iter().map(|attribute| match &attribute.value {
+        Value::Resident(_) => 0,
+        Value::Stored(stored) => stored.runs.len(),
+    });
+    runs.sum()
 }
 
 /// A record in use, by its bytes.

@@ -122,6 +122,13 @@ fn chains_that_lead_nowhere_are_damage() {
     assert_eq!(link(0x0fff_ffff), Some(Damage::Cluster(0x0fff_ffff)));
     assert_eq!(link(0xffff_fff7), Some(Damage::FatStructure));
     assert_eq!(link(u32::MAX), Some(Damage::FatStructure), "it ends before the file does");
+    assert_eq!(link(first as u32), Some(Damage::EndlessChain), "one cluster is all of the file");
+    // A circle of more clusters, which the file's length would end.
+    let mut bytes = good.clone();
+    let second = le32(&good, table + first * 4);
+    let third = le32(&good, table + second * 4);
+    bytes[table + third * 4..][..4].copy_from_slice(&(second as u32).to_le_bytes());
+    assert_eq!(damage(&read(bytes)), Some(Damage::EndlessChain));
     // The root directory has no length: a circle must not be followed for ever.
     let mut bytes = good.clone();
     let root = le32(&good, 96);

@@ -229,6 +229,8 @@ fn links_of_windows_and_of_wsl_are_links() {
     let made = [
         ("symbolic", reparse(0xa000_000c, &[1, 0, 0, 0], r"dir\file", r"dir\file")),
         ("absolute", reparse(0xa000_000c, &[0; 4], r"\??\C:\Users\me", "")),
+        // It has no room in its record.
+        ("long", reparse(0xa000_000c, &[1, 0, 0, 0], &r"dir\".repeat(200), &r"dir\".repeat(200))),
         ("junction", reparse(0xa000_0003, &[], r"\??\D:\", r"D:\")),
         ("wsl", plain(0xa000_001d, b"\x02\0\0\0../etc/fstab")),
         ("wof", plain(0x8000_0017, &[1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0])),
@@ -254,6 +256,7 @@ fn links_of_windows_and_of_wsl_are_links() {
     };
     assert_eq!(target("/symbolic"), "dir/file");
     assert_eq!(target("/absolute"), "C:/Users/me");
+    assert_eq!(target("/long"), "dir/".repeat(200));
     assert_eq!(target("/junction"), "D:/");
     assert_eq!(target("/wsl"), "../etc/fstab");
     assert_eq!(target("/link"), "deep/er/ü");

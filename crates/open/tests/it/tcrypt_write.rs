@@ -292,6 +292,46 @@ fn a_changed_password_survives_power_loss_at_any_moment() {
 }
 
 #[test]
+fn the_only_header_that_is_left_survives_power_loss_at_any_moment() {
+    let (hash, none) = (Hash::Sha512, KeyFiles::default());
+    let old = narrowed(hash);
+    let copy = TcryptOptions { backup: true, ..old.clone() };
+    for (from, damaged) in [(&old, SIZE as u64 - 131_072), (&copy, 0)] {
+        let device = created(SIZE, "aes", hash, None);
+        device.write_at(damaged, &[0; 512]).expect("writes");
+        let opened = open(&device, "outer", from).expect("opens");
+        device.forget();
+        opened.restore(&device, (&passphrase("outer"), &none), &mut OsRandom).expect("restores");
+        let limits = Limits { tearing: Tearing::Inside, tears: 2, ..Limits::default() };
+        let states = device.recording().for_each_power_loss(&limits, |aftermath| {
+            let device = FaultDevice::new(aftermath.image);
+            let opens = [&old, &copy].iter().any(|options| open(&device, "outer", options).is_some());
+            assert!(opens, "{}", aftermath.power_loss);
+        });
+        assert!(states > 4, "{states}");
+    }
+}
+
+#[test]
+fn no_header_is_written_over_data() {
+    let (hash, none) = (Hash::Sha512, KeyFiles::default());
+    // In the shorter one what would be hit is the place of a hidden volume's header.
+    for size in [SIZE, SIZE + 131_072] {
+        let image = created(size, "aes", hash, None).image();
+        // As much is missing as the group of copies has, or less: the data is all there.
+        for missing in [131_072, 131_072 - 512, 512, 0] {
+            let device = FaultDevice::new(image[..size - missing].to_vec());
+            let opened = open(&device, "outer", &narrowed(hash)).expect("opens");
+            let copy = (size - missing - 131_072) as u64;
+            let expected = if missing == 0 { Ok(()) } else { Err(TcryptWriteError::Truncated { copy }) };
+            let restored = opened.restore(&device, (&passphrase("outer"), &none), &mut OsRandom);
+            assert_eq!(restored, expected, "{size} {missing}");
+            assert_eq!(device.recording().events().is_empty(), missing != 0);
+        }
+    }
+}
+
+#[test]
 fn a_header_comes_back_out_of_its_copy_or_a_backup() {
     let (size, hash) = (SIZE + 51_200, Hash::Sha512);
     let device = created(size, "camellia", hash, Some(36_864));

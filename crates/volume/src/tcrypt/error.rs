@@ -85,6 +85,11 @@ pub enum TcryptWriteError {
     },
     /// The header has no copy: changing it would put the volume at risk.
     NoCopy,
+    /// The data does not lie between the header and its copy: the device is shorter than the one that the volume was made on.
+    Truncated {
+        /// Where the copy would be.
+        copy: u64,
+    },
     /// The device is too small for a volume.
     TooSmall {
         /// Bytes it has.
@@ -123,6 +128,10 @@ impl fmt::Display for TcryptWriteError {
             Self::Empty => f.write_str("a volume needs a password or a key file"),
             Self::Hash { family, hash } => write!(f, "{family} makes no volume with {hash} (or none with a PIM)"),
             Self::NoCopy => f.write_str("the volume has no copy of its header: it is an encrypted system, or older than TrueCrypt 6.0"),
+            Self::Truncated { copy } => write!(
+                f,
+                "the copy of the header would be at byte {copy}, and not behind the volume's data: the end of the device is missing"
+            ),
             Self::TooSmall { has, needs } => {
                 write!(f, "the device has {has} bytes, and a volume needs {needs}")
             }

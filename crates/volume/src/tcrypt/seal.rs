@@ -1,7 +1,7 @@
 //! Headers encrypted anew: for a new volume, another password, or out of a backup.
 //!
-//! A header and its copy near the end are written one after the other, the copy first. Whatever happens meanwhile, one of them is whole, and
-//! opens with the old password or the new one.
+//! A header and its copy near the end are written one after the other, and last the one that was opened: the other may be damaged. Whatever
+//! happens meanwhile, one of them is whole, and opens with the old password or the new one.
 
 use atrest_device::Media;
 use atrest_format::tcrypt::{Chain, HEADER_LEN, Header, Magic, Mode, Place, SALT_LEN};
@@ -81,7 +81,8 @@ impl Opened {
     ///
     /// # Errors
     /// [`TcryptWriteError::NoCopy`] for headers without a copy: those of encrypted systems and of TrueCrypt before 6.0.
-    /// [`TcryptWriteError::Unlock`] if the volume would not open, or the password is too long. Nothing was written in either case, nor if the
+    /// [`TcryptWriteError::Truncated`] if the device has lost its end, so that the place of the copy is not behind the data.
+    /// [`TcryptWriteError::Unlock`] if the volume would not open, or the password is too long. Nothing was written in any of these cases, nor if the
     /// key can't be derived or the random source fails. [`TcryptWriteError::Device`] if the device fails: one of the headers is whole then.
     pub fn change_password(
         &self,
@@ -121,22 +122,30 @@ impl Opened {
         // What does not fit the device is no header of it.
         let options = UnlockOptions { allow_equal_xts_halves: true, ..UnlockOptions::default() };
         self.volume(device.size(), &options)?;
-        let headers = [copy, first].map(|place| {
-            let sealed = under_new_salt(header, self.chain(), key, random);
-            (place, sealed)
-        });
-        let [(copy, sealed_copy), (first, sealed_first)] = headers;
-        let (sealed_copy, sealed_first) = (sealed_copy?, sealed_first?);
-        write(device, copy, &sealed_copy)?;
-        write(device, first, &sealed_first)
+        let data = header.layout(self.place(), self.chain().mode, device.size());
+        let data = data.map_err(TcryptError::Layout)?;
+        let (first, copy) = ((first, at(device, first)?), (copy, at(device, copy)?));
+        // cannot overflow: both lie on the device.
+        let in_front = first.1.saturating_add(HEADER_LEN as u64) <= data.start;
+        if !in_front || copy.1 < data.start.saturating_add(data.len) {
+            return Err(TcryptWriteError::Truncated { copy: copy.1 });
+        }
+        let (earlier, later) = if self.place() == copy.0 { (first, copy) } else { (copy, first) };
+        let sealed_earlier = under_new_salt(header, self.chain(), key, random)?;
+        let sealed_later = under_new_salt(header, self.chain(), key, random)?;
+        write(device, earlier.1, &sealed_earlier)?;
+        write(device, later.1, &sealed_later)
     }
 }
 
+/// First byte of a header on a device.
+fn at(device: &dyn Media, place: Place) -> Result<u64, TcryptWriteError> {
+    let has = device.size();
+    place.offset(has).ok_or(TcryptWriteError::TooSmall { has, needs: super::create::LEAST })
+}
+
 /// Writes a header, and nothing beside it, and has it reach the media.
-fn write(device: &dyn Media, place: Place, sealed: &[u8; HEADER_LEN]) -> Result<(), TcryptWriteError> {
-    let size = device.size();
-    let offset =
-        place.offset(size).ok_or(TcryptWriteError::TooSmall { has: size, needs: super::create::LEAST })?;
+fn write(device: &dyn Media, offset: u64, sealed: &[u8; HEADER_LEN]) -> Result<(), TcryptWriteError> {
     device.write_at(offset, sealed)?;
     device.flush()?;
     Ok(())
