@@ -15,7 +15,7 @@ use crate::Hash;
     feature = "whirlpool"
 ))]
 use crate::pbkdf2::chains::Cloning;
-use crate::pbkdf2::chains::{Iterated, Lanes, narrow};
+use crate::pbkdf2::chains::{Iterated, Lanes, WideSha512, narrow};
 
 /// One of the types of this module.
 pub trait FixedHash: Digests {
@@ -82,7 +82,7 @@ fixed! {
     /// SHA-384, 48 bytes.
     Sha384: sha2::Sha384, narrow::Sha384;
     /// SHA-512, 64 bytes.
-    Sha512: sha2::Sha512, narrow::Sha512;
+    Sha512: sha2::Sha512, WideSha512;
     #[cfg(feature = "sha3")]
     /// SHA3-224, 28 bytes.
     Sha3_224: sha3::Sha3_224, Cloning<sha3::Sha3_224>;

@@ -14,6 +14,8 @@ pub(super) struct Cpu {
     pub(super) avx512: bool,
     /// AVX.
     pub(super) avx: bool,
+    /// AVX2.
+    pub(super) avx2: bool,
 }
 
 impl Cpu {
@@ -29,7 +31,13 @@ impl Cpu {
         };
         // XCR0: 1 xmm, 2 ymm; 5 opmasks, 6 the upper halves of zmm0 to 15, 7 zmm16 to 31.
         let zmm_saved = saved & 0b1110_0110 == 0b1110_0110;
-        Self { sha: has(SHA), avx: saved & 0b110 == 0b110 && has(AVX), avx512: zmm_saved && has(AVX512) }
+        let ymm_saved = saved & 0b110 == 0b110;
+        Self {
+            sha: has(SHA),
+            avx: ymm_saved && has(AVX),
+            avx2: ymm_saved && has(AVX2),
+            avx512: zmm_saved && has(AVX512),
+        }
     }
 }
 
@@ -37,6 +45,7 @@ const SHA: u8 = 1;
 const XSAVE: u8 = 1 << 1;
 const AVX: u8 = 1 << 2;
 const AVX512: u8 = 1 << 3;
+const AVX2: u8 = 1 << 4;
 /// The CPU was asked.
 const KNOWN: u8 = 1 << 7;
 
@@ -55,7 +64,8 @@ fn features() -> u8 {
         | bit(SHA, all(basic, &[9, 19]) && all(extended, &[29]))
         | bit(XSAVE, all(basic, &[27]))
         | bit(AVX, all(basic, &[28]))
-        | bit(AVX512, all(extended, &[16, 31]));
+        | bit(AVX512, all(extended, &[16, 31]))
+        | bit(AVX2, all(extended, &[5]));
     FEATURES.store(features, Ordering::Relaxed);
     features
 }

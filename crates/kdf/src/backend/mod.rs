@@ -15,8 +15,13 @@ mod cpu;
 mod lanes;
 mod portable;
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod sha512;
+#[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod sha_ni;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use lanes::Sha512Lanes;
 
 /// A state or digest of SHA-256.
 pub(crate) type Words = [u32; 8];

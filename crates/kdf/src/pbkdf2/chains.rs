@@ -8,6 +8,8 @@ use digest::{Digest, Output};
 use zeroize::Zeroize;
 
 use crate::backend::{Keyed, MAX_BLOCKS, Sha256Backend, Words};
+#[cfg(target_arch = "x86_64")]
+use crate::backend::{Sha512Lanes, sha512};
 
 /// HMAC under one key, iterated.
 pub trait Iterated<D: Digest> {
@@ -98,6 +100,52 @@ impl<D: Digest> Iterated<D> for Lanes {
     }
 }
 
+/// SHA-512, by vectors where there are several blocks and the CPU has them.
+#[cfg(target_arch = "x86_64")]
+pub struct WideSha512 {
+    one: narrow::Sha512,
+    vectors: Option<Sha512Lanes>,
+}
+
+/// SHA-512, one block after the other.
+#[cfg(not(target_arch = "x86_64"))]
+pub use narrow::Sha512 as WideSha512;
+
+#[cfg(target_arch = "x86_64")]
+impl<D: Digest> Iterated<D> for WideSha512 {
+    const WIDTH: usize = sha512::LANES;
+
+    fn new(inner_block: &[u8], outer_block: &[u8], backend: Sha256Backend) -> Self {
+        let one = <narrow::Sha512 as Iterated<D>>::new(inner_block, outer_block, backend);
+        Self { one, vectors: Sha512Lanes::detected().next() }
+    }
+
+    #[inline(never)] // see `Pbkdf2::with_backend`
+    fn iterate(&self, u: &mut [Output<D>], t: &mut [Output<D>], count: u32) {
+        let Some(vectors) = self.vectors.filter(|_| u.len() > 1) else {
+            return <narrow::Sha512 as Iterated<D>>::iterate(&self.one, u, t, count);
+        };
+        let mut words = [[sha512::Words::default(); sha512::LANES]; 2];
+        let [u_words, t_words] = &mut words;
+        let (u_words, t_words) = (&mut u_words[..u.len()], &mut t_words[..t.len()]);
+        for (bytes, words) in u.iter().chain(&*t).zip(u_words.iter_mut().chain(&mut *t_words)) {
+            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                *word = u64::from_be_bytes(*bytes);
+            }
+        }
+        let mut key = sha512::Keyed { inner: self.one.inner, outer: self.one.outer };
+        vectors.iterate(&key, u_words, t_words, count);
+        key.inner.zeroize();
+        key.outer.zeroize();
+        for (bytes, words) in u.iter_mut().chain(t).zip(u_words.iter().chain(&*t_words)) {
+            for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                *bytes = word.to_be_bytes();
+            }
+        }
+        words.zeroize();
+    }
+}
+
 /// The rest of SHA-1 and SHA-2 on their compression functions. The initial values are those of FIPS 180-4, section 5.3; that they
 /// are right is checked by the published vectors, since U1 comes from the library's own hash.
 pub mod narrow {
@@ -115,8 +163,8 @@ pub mod narrow {
         ($name:ident, $word:ty, $words:literal, $digest_words:literal, $block:literal, $compress:path, $initial:expr) => {
             #[doc = concat!("HMAC-", stringify!($name), ".")]
             pub struct $name {
-                inner: [$word; $words],
-                outer: [$word; $words],
+                pub(super) inner: [$word; $words],
+                pub(super) outer: [$word; $words],
             }
 
             impl $name {
@@ -244,4 +292,38 @@ pub mod narrow {
             0x5be0cd19137e2179,
         ]
     );
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+
+    type Block = Output<sha2::Sha512>;
+
+    /// Up to four blocks at once are what each of them is alone, whatever the instructions.
+    #[test]
+    fn blocks_of_sha512_side_by_side_are_what_each_is_alone() {
+        let keys = [[0x36; 128], [0x5c; 128]];
+        let one =
+            || <narrow::Sha512 as Iterated<sha2::Sha512>>::new(&keys[0], &keys[1], Sha256Backend::best());
+        let block = |number: u8| sha2::Sha512::digest([number]);
+        let mut kinds = 0;
+        for vectors in Sha512Lanes::detected() {
+            let wide = WideSha512 { one: one(), vectors: Some(vectors) };
+            for blocks in 1..=sha512::LANES as u8 {
+                let mut u: Vec<Block> = (0..blocks).map(block).collect();
+                let mut t: Vec<Block> = (0..blocks).map(|number| block(number + 100)).collect();
+                let (mut lone_u, mut lone_t) = (u.clone(), t.clone());
+                Iterated::<sha2::Sha512>::iterate(&wide, &mut u, &mut t, 5);
+                Iterated::<sha2::Sha512>::iterate(&one(), &mut lone_u, &mut lone_t, 5);
+                assert_eq!((u, t), (lone_u, lone_t), "{vectors:?}, {blocks} blocks");
+            }
+            kinds += 1;
+        }
+        assert!(kinds > 0 || !std::arch::is_x86_feature_detected!("avx2"));
+    }
 }

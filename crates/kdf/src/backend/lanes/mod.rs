@@ -3,9 +3,11 @@
 
 mod avx;
 mod avx512;
+mod sha512;
 
 pub(super) use avx::{Avx, detect as detect_avx};
 pub(super) use avx512::{Avx512, detect as detect_avx512};
+pub(crate) use sha512::Sha512Lanes;
 
 /// One round (FIPS 180-4, section 6.2.2, step 3). Takes the sum of the round's constant and its word of the message.
 macro_rules! round {
