@@ -9,6 +9,7 @@ use atrest_tpm::{Bank, Device, Pcrs, Policy, Template, Tpm, TpmError, Transport}
 
 const SECRET: &[u8; 32] = b"thirty-two bytes that are sealed";
 const UNSEAL: &[u8] = &[0, 0, 1, 0x5e];
+const START_AUTH_SESSION: &[u8] = &[0, 0, 1, 0x76];
 
 /// What somebody does to the answer of a command.
 type Change = fn(command: &[u8], answer: &mut Vec<u8>);
@@ -101,7 +102,13 @@ fn an_answer_that_was_changed_is_refused() {
             let last = answer.len() - 1;
             flip(command, answer, last);
         },
-    ] as [Change; 4]
+        // The nonce of the session: the TPM's key is another one then. Nobody has typed a PIN that would be wrong.
+        |command: &[u8], answer: &mut Vec<u8>| {
+            if command[6..10] == *START_AUTH_SESSION {
+                answer[20] ^= 1;
+            }
+        },
+    ] as [Change; 5]
     {
         let (mut honest, _) = over(&swtpm, |_, _| {});
         let parent = honest.storage_root().expect("a key");
