@@ -72,6 +72,10 @@ fn a_secret_never_crosses_the_wire_in_the_clear_and_only_its_policy_brings_it_ba
             Some(template) => tpm.create_primary(template),
         };
         let parent = parent.expect("a key");
+        // Whatever was said of them before.
+        let unused = Policy { pcrs: Some(Pcrs { mask: 1 << 9, ..seven }), ..Policy::default() };
+        let refused = tpm.seal(&parent, &unused, &pin(0), SECRET).err();
+        assert_eq!(refused, Some(TpmError::Unused { mask: 1 << 9 }));
         for policy in &policies {
             let made = tpm.seal(&parent, policy, &pin(0x5a), SECRET).expect("it is sealed");
             let back = tpm.unseal(&parent, &made.sealed, policy, &made.policy, &pin(0x5a));
