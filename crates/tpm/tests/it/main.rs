@@ -143,3 +143,21 @@ fn a_storage_key_in_place_of_another_is_refused() {
     tpm.storage_root().expect("a key");
     assert_eq!(tpm.persistent_as(&named).err(), Some(TpmError::OtherParent));
 }
+
+#[test]
+fn nothing_is_sealed_under_a_storage_key_that_may_be_known_elsewhere() {
+    let swtpm = Swtpm::new();
+    swtpm.tool("tpm2_createprimary -Q -C o -c primary");
+    // One that may be taken from TPM to TPM: neither fixedTPM nor fixedParent.
+    swtpm.tool(
+        "tpm2_create -Q -C primary -G ecc:aes128cfb -u public -r private \
+         -a sensitivedataorigin|userwithauth|restricted|decrypt",
+    );
+    swtpm.forget();
+    swtpm.tool("tpm2_load -Q -C primary -u public -r private -c brought");
+    swtpm.forget();
+    swtpm.tool("tpm2_evictcontrol -Q -C o -c brought 0x81000001");
+    swtpm.forget();
+    let (mut tpm, _) = over(&swtpm, |_, _| {});
+    assert_eq!(tpm.storage_root().err(), Some(TpmError::ForeignKey { handle: 0x8100_0001 }));
+}
