@@ -46,6 +46,11 @@ pub enum TpmError {
         /// The handle.
         handle: u32,
     },
+    /// The key at this handle is no storage key that the TPM has made itself.
+    ForeignKey {
+        /// The handle.
+        handle: u32,
+    },
     /// The password of its owner is set and is not known here.
     OwnerAuth,
     /// The PCRs are not as they were.
@@ -126,6 +131,10 @@ impl fmt::Display for TpmError {
                 f.write_str("the TPM's storage key is not the one under which it was sealed")
             }
             Self::NoSuchKey { handle } => write!(f, "the TPM has no key {handle:#x}"),
+            Self::ForeignKey { handle } => write!(
+                f,
+                "the key {handle:#x} of the TPM is no storage key that it has made itself: somebody may know it"
+            ),
             Self::OwnerAuth => {
                 f.write_str("the TPM's owner has a password, without which no key can be made")
             }

@@ -116,7 +116,9 @@ fn meaning(command: u32, code: u32) -> TpmError {
     let plain = if code & 0x80 == 0 { code } else { code & 0xbf };
     match plain {
         0x8e | 0xa2 if command == commands::UNSEAL => TpmError::WrongPin,
-        0x8e | 0xa2 => TpmError::OwnerAuth,
+        0x8e | 0xa2 if matches!(command, commands::CREATE_PRIMARY | commands::EVICT_CONTROL) => {
+            TpmError::OwnerAuth
+        }
         0x921 => TpmError::LockedOut,
         0x9d => TpmError::PolicyUnmet,
         0x128 => TpmError::Restless,
@@ -170,6 +172,9 @@ mod tests {
         assert_eq!(of(commands::UNSEAL, 0x98e), TpmError::WrongPin);
         assert_eq!(of(commands::UNSEAL, 0x9a2), TpmError::WrongPin);
         assert_eq!(of(commands::CREATE_PRIMARY, 0x9a2), TpmError::OwnerAuth);
+        assert_eq!(of(commands::EVICT_CONTROL, 0x98e), TpmError::OwnerAuth);
+        // The password of a storage key is not that of the owner.
+        assert_eq!(of(commands::LOAD, 0x9a2), TpmError::Code { command: commands::LOAD, code: 0x9a2 });
         assert_eq!(of(commands::UNSEAL, 0x921), TpmError::LockedOut);
         assert_eq!(of(commands::UNSEAL, 0x99d), TpmError::PolicyUnmet);
         assert_eq!(of(commands::UNSEAL, 0x128), TpmError::Restless);

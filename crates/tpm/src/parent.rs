@@ -17,6 +17,8 @@ const STORAGE_ROOT: u32 = 0x8100_0001;
 const STORAGE: u32 = 0x0003_0072;
 /// Those and noDA, as TCG's templates for storage root keys have it.
 const STORAGE_NO_DA: u32 = 0x0003_0472;
+/// What a key must have that was made in this TPM and never leaves it: all but userWithAuth.
+const OWN: u32 = 0x0003_0032;
 
 /// How a primary key is made. The same template always makes the same key, until the TPM is cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,13 @@ impl Parent {
     fn new(handle: u32, public: &[u8]) -> Result<Self, TpmError> {
         let (name, point) = (name_of(public)?, point(public)?);
         Ok(Self { handle, name, public: public.to_vec(), point })
+    }
+
+    /// Whether it is a storage key that this TPM has made. Any other one somebody may know who brought it there.
+    fn is_own(&self) -> bool {
+        let mut reader = Reader::new(&self.public);
+        let attributes = reader.be16().and_then(|_| reader.be16()).and_then(|_| reader.be32());
+        attributes.is_ok_and(|attributes| attributes & OWN == OWN)
     }
 
     /// The handle and the public area in the form in which tpm2-tss keeps them (`ESYS_TR`), and tokens of systemd after it.
@@ -167,10 +176,11 @@ impl Tpm {
     /// The storage root key, which is made and kept if the TPM has none yet.
     ///
     /// # Errors
-    /// Those of [`Tpm::persistent`] and [`Tpm::create_primary`].
+    /// [`TpmError::ForeignKey`] if there is another kind of key in its place; those of [`Tpm::persistent`] and [`Tpm::create_primary`].
     pub fn storage_root(&mut self) -> Result<Parent, TpmError> {
         match self.persistent(STORAGE_ROOT, None) {
             Err(TpmError::NoSuchKey { .. }) => {}
+            Ok(found) if !found.is_own() => return Err(TpmError::ForeignKey { handle: STORAGE_ROOT }),
             found => return found,
         }
         let made = self.create_primary(Template::StorageRoot)?;

@@ -121,15 +121,18 @@ impl Tpm {
     pub fn bank_in_use(&mut self, mask: u32) -> Result<Bank, TpmError> {
         for bank in Bank::ALL {
             match self.pcr_values(Pcrs { bank, mask }) {
-                Ok(values) if values.iter().flatten().any(|byte| !matches!(byte, 0 | 0xff)) => {
-                    return Ok(bank);
-                }
+                Ok(values) if are_in_use(&values) => return Ok(bank),
                 Ok(_) | Err(TpmError::NoBank) => {}
                 Err(error) => return Err(error),
             }
         }
         Err(TpmError::Unused { mask })
     }
+}
+
+/// Whether something was measured into one of these PCRs: they are neither all zeros nor all ones.
+pub fn are_in_use(values: &[Vec<u8>]) -> bool {
+    values.iter().flatten().any(|byte| !matches!(byte, 0 | 0xff))
 }
 
 /// The digest of a policy of PCRs alone, or of none, and a PIN or none, from the values of the PCRs.

@@ -4,7 +4,7 @@ use atrest_codec::Reader;
 use atrest_secret::{SecretArray, SecretBytes};
 
 use crate::commands::{self, algorithm};
-use crate::policy::digest_of;
+use crate::policy::{are_in_use, digest_of};
 use crate::session::{InSession, Kind};
 use crate::wire::{Bytes, sized};
 use crate::{Parent, Policy, Sealed, Tpm, TpmError};
@@ -28,7 +28,8 @@ impl Tpm {
     ///
     /// # Errors
     /// [`TpmError::TooLong`]; [`TpmError::Tampered`] if what was made does not unseal to the same secret; [`TpmError::NoBank`];
-    /// otherwise as all commands. A signed policy can't be asked for yet: [`TpmError::BadSignatures`].
+    /// [`TpmError::Unused`] if nothing was measured into the PCRs; otherwise as all commands. A signed policy can't be asked for yet:
+    /// [`TpmError::BadSignatures`].
     pub fn seal(
         &mut self,
         parent: &Parent,
@@ -41,6 +42,12 @@ impl Tpm {
         }
         let values =
             policy.pcrs.map(|pcrs| self.pcr_values(pcrs).map(|values| (pcrs, values))).transpose()?;
+        // The TPM meets the digest of these below. What was read when the bank was chosen, somebody on the way may have made up.
+        if let Some((pcrs, values)) = &values
+            && !are_in_use(values)
+        {
+            return Err(TpmError::Unused { mask: pcrs.mask });
+        }
         let digest = digest_of(values.as_ref().map(|(pcrs, values)| (*pcrs, &values[..])), policy.pin)?;
         let attributes = if policy.pin { SEALED } else { SEALED_NO_DA };
         let public = Bytes::default().u16(algorithm::KEYEDHASH).u16(algorithm::SHA256).u32(attributes);

@@ -146,7 +146,12 @@ impl Tpm {
         let object = (handle, &name[..]);
         let code = commands::UNSEAL;
         let command = InSession { code, object, auth, secret: None, rest: &[], answers_secret: true };
-        let (secret, rest) = self.in_session(session, command)?;
+        let unsealed = self.in_session(session, command).map_err(|error| match error {
+            // Nobody has typed one: the keys of the session differ, as somebody on the way has changed what it was made of.
+            TpmError::WrongPin if !session.with_auth_value => TpmError::Tampered,
+            error => error,
+        });
+        let (secret, rest) = unsealed?;
         if rest.is_empty() { Ok(secret) } else { Err(TpmError::Malformed) }
     }
 }

@@ -22,7 +22,8 @@ pub enum New {
 }
 
 impl New {
-    /// What the options ask for, if they ask for any. A TPM is asked, and nothing is written.
+    /// What the options ask for, if they ask for any. Nothing is written to the volume. A TPM without a storage root key
+    /// keeps one from now on.
     pub fn of(args: &EnrolArgs, output: &Output) -> Result<Option<Self>, Failure> {
         if args.recovery {
             let key = recovery::generate().map_err(|error| Failure::new(Code::Device, error))?;

@@ -101,8 +101,12 @@ fn stored(target: &mut Target<'_>, slot: u32, new: &enrol::New, output: &Output)
         .luks2_mut()
         .and_then(|luks2| luks2.import_token(&target.device, None, &new.token(slot)));
     let token = token.map_err(|error| {
-        let made = format!("keyslot {slot} is made, but no token says what opens it");
-        Failure::from(error).within(&made).at(target.path)
+        // Nobody could ever open it.
+        let what = match taken_back(target, slot, new.passphrase()) {
+            Ok(()) => "no keyslot is made, as no token can say what opens it".into(),
+            Err(_) => format!("keyslot {slot} is made, but no token says what opens it"),
+        };
+        Failure::from(error).within(&what).at(target.path)
     })?;
     match new {
         enrol::New::Tpm(_) => output.done(
@@ -125,6 +129,13 @@ fn stored(target: &mut Target<'_>, slot: u32, new: &enrol::New, output: &Output)
             }
         }
     }
+}
+
+/// Wipes a keyslot that was just made, if it still is the one that this passphrase opens.
+fn taken_back(target: &mut Target<'_>, slot: u32, passphrase: &Passphrase) -> Result<(), ChangeError> {
+    target.locked.test_passphrase(&target.device, passphrase, Some(slot))?;
+    // It may be the only one: then there was none before.
+    target.locked.kill_slot(&target.device, slot, true)
 }
 
 /// Where the passphrase of a new keyslot comes from.

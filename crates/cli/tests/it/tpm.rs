@@ -156,6 +156,22 @@ fn a_recovery_key_is_that_of_systemd() {
     assert_eq!(list.matches("a recovery key\n").count(), 2, "{list}");
 }
 
+#[test]
+fn a_keyslot_that_no_token_can_name_is_taken_back() {
+    let scratch = Scratch::with_volume();
+    let full =
+        "for each in $(seq 32); do cryptsetup token add vol --key-description atrest:other --unbound; done";
+    scratch.bash(full).ok();
+    let keyslots = || scratch.atrest(&["key", "list", "vol", "--json"]).ok().stdout;
+    let before = keyslots();
+    let added = scratch.atrest(&["key", "add", "vol", "--key-file", "key", "--recovery"]);
+    added.fails(
+        5,
+        "no keyslot is made, as no token can say what opens it: the token number is in use, or all are",
+    );
+    assert_eq!(keyslots(), before);
+}
+
 /// Makes a key, and signs the digest of a policy of PCR 11 that is all zeros, as systemd-measure writes it.
 const SIGN: &str = r#"
 openssl genrsa -out signer 2048 2> /dev/null && openssl rsa -in signer -pubout -out signer.pem 2> /dev/null

@@ -9,6 +9,7 @@ use atrest_tpm::{Bank, Device, Pcrs, Policy, Template, Tpm, TpmError, Transport}
 
 const SECRET: &[u8; 32] = b"thirty-two bytes that are sealed";
 const UNSEAL: &[u8] = &[0, 0, 1, 0x5e];
+const START_AUTH_SESSION: &[u8] = &[0, 0, 1, 0x76];
 
 /// What somebody does to the answer of a command.
 type Change = fn(command: &[u8], answer: &mut Vec<u8>);
@@ -71,6 +72,10 @@ fn a_secret_never_crosses_the_wire_in_the_clear_and_only_its_policy_brings_it_ba
             Some(template) => tpm.create_primary(template),
         };
         let parent = parent.expect("a key");
+        // Whatever was said of them before.
+        let unused = Policy { pcrs: Some(Pcrs { mask: 1 << 9, ..seven }), ..Policy::default() };
+        let refused = tpm.seal(&parent, &unused, &pin(0), SECRET).err();
+        assert_eq!(refused, Some(TpmError::Unused { mask: 1 << 9 }));
         for policy in &policies {
             let made = tpm.seal(&parent, policy, &pin(0x5a), SECRET).expect("it is sealed");
             let back = tpm.unseal(&parent, &made.sealed, policy, &made.policy, &pin(0x5a));
@@ -101,7 +106,13 @@ fn an_answer_that_was_changed_is_refused() {
             let last = answer.len() - 1;
             flip(command, answer, last);
         },
-    ] as [Change; 4]
+        // The nonce of the session: the TPM's key is another one then. Nobody has typed a PIN that would be wrong.
+        |command: &[u8], answer: &mut Vec<u8>| {
+            if command[6..10] == *START_AUTH_SESSION {
+                answer[20] ^= 1;
+            }
+        },
+    ] as [Change; 5]
     {
         let (mut honest, _) = over(&swtpm, |_, _| {});
         let parent = honest.storage_root().expect("a key");
@@ -131,4 +142,22 @@ fn a_storage_key_in_place_of_another_is_refused() {
     assert_eq!(tpm.persistent_as(&named).err(), Some(TpmError::NoSuchKey { handle: 0x8100_0001 }));
     tpm.storage_root().expect("a key");
     assert_eq!(tpm.persistent_as(&named).err(), Some(TpmError::OtherParent));
+}
+
+#[test]
+fn nothing_is_sealed_under_a_storage_key_that_may_be_known_elsewhere() {
+    let swtpm = Swtpm::new();
+    swtpm.tool("tpm2_createprimary -Q -C o -c primary");
+    // One that may be taken from TPM to TPM: neither fixedTPM nor fixedParent.
+    swtpm.tool(
+        "tpm2_create -Q -C primary -G ecc:aes128cfb -u public -r private \
+         -a sensitivedataorigin|userwithauth|restricted|decrypt",
+    );
+    swtpm.forget();
+    swtpm.tool("tpm2_load -Q -C primary -u public -r private -c brought");
+    swtpm.forget();
+    swtpm.tool("tpm2_evictcontrol -Q -C o -c brought 0x81000001");
+    swtpm.forget();
+    let (mut tpm, _) = over(&swtpm, |_, _| {});
+    assert_eq!(tpm.storage_root().err(), Some(TpmError::ForeignKey { handle: 0x8100_0001 }));
 }

@@ -1,6 +1,6 @@
 //! New `clevis` tokens for a tang server, which clevis opens as well.
 
-use atrest_secret::{OsRandom, Passphrase, Random, SecretArray, SecretBytes};
+use atrest_secret::{OsRandom, Passphrase, Random, SecretArray, SecretBytes, with_wiped_stack};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use p521::PublicKey;
 use p521::ecdsa::signature::Verifier;
@@ -118,10 +118,14 @@ pub fn bind(url: &str, advertised: &Advertised) -> Result<Bound, TokenError> {
     OsRandom.fill(&mut *random).map_err(|_| TokenError::NoRandom)?;
     let mut passphrase = SecretBytes::zeroed(Base64UrlUnpadded::encoded_len(&*random));
     Base64UrlUnpadded::encode(&*random, &mut passphrase).map_err(|_| TokenError::Malformed)?;
-    let mut ours = curve::scalar()?;
-    let ephemeral = PublicKey::from_secret_scalar(&ours);
-    let key = curve::derived(advertised.exchange.to_projective() * *ours);
-    ours.zeroize();
+    let mut key = SecretArray::<32>::zeroed();
+    let ephemeral = with_wiped_stack(|| {
+        let mut ours = curve::scalar()?;
+        let ephemeral = PublicKey::from_secret_scalar(&ours);
+        *key = *curve::derived(advertised.exchange.to_projective() * *ours);
+        ours.zeroize();
+        Ok::<_, TokenError>(ephemeral)
+    })?;
     let header = json!({
         "alg": "ECDH-ES",
         "enc": "A256GCM",
@@ -133,4 +137,92 @@ pub fn bind(url: &str, advertised: &Advertised) -> Result<Bound, TokenError> {
     OsRandom.fill(&mut iv).map_err(|_| TokenError::NoRandom)?;
     let jwe = jwe::encrypt(&key, iv, &header, &passphrase)?;
     Ok(Bound { passphrase: Passphrase::new(passphrase), jwe })
+}
+
+#[cfg(test)]
+mod tests {
+    use p521::NonZeroScalar;
+    use p521::ecdsa::SigningKey;
+    use p521::ecdsa::signature::Signer;
+
+    use super::*;
+
+    fn key(scalar: &NonZeroScalar, operation: &str, algorithm: &str) -> Value {
+        let mut key = curve::jwk(&PublicKey::from_secret_scalar(scalar), Some(algorithm)).expect("a point");
+        key["key_ops"] = json!([operation]);
+        key
+    }
+
+    fn text(value: &Value) -> String {
+        Base64UrlUnpadded::encode_string(value.to_string().as_bytes())
+    }
+
+    /// What a server says of these keys, signed by those.
+    fn said(keys: &[&Value], signers: &[&NonZeroScalar], algorithm: &str) -> Value {
+        let payload = text(&json!({ "keys": keys }));
+        let protected = text(&json!({ "alg": algorithm, "cty": "jwk-set+json" }));
+        let signatures = signers.iter().map(|signer| {
+            let signature: Signature =
+                SigningKey::from(**signer).sign(format!("{protected}.{payload}").as_bytes());
+            let signature = Base64UrlUnpadded::encode_string(&signature.to_bytes());
+            json!({ "protected": protected, "signature": signature })
+        });
+        json!({ "payload": payload, "signatures": signatures.collect::<Vec<_>>() })
+    }
+
+    fn scalar() -> NonZeroScalar {
+        curve::scalar().expect("random")
+    }
+
+    #[test]
+    fn a_list_of_keys_counts_if_each_key_that_signs_has_signed_it() {
+        let (one, two, ours) = (scalar(), scalar(), scalar());
+        let (first, second) = (key(&one, "verify", "ES512"), key(&two, "verify", "ES512"));
+        let exchange = key(&ours, "deriveKey", "ECMR");
+        let read = |said: &Value| Advertised::parse(said.to_string().as_bytes());
+        let both = said(&[&first, &second, &exchange], &[&two, &one], "ES512");
+        assert_eq!(read(&both).expect("signed by both").thumbprints().len(), 2);
+        let bad = Some(TokenError::BadAdvertisement);
+        // Somebody who has one key adds his own to the other, or signs nothing at all.
+        for signers in [&[&one][..], &[&two], &[&ours, &ours], &[]] {
+            let said = said(&[&first, &second, &exchange], signers, "ES512");
+            assert_eq!(read(&said).err(), bad);
+        }
+        assert_eq!(read(&said(&[&exchange], &[&one], "ES512")).err(), bad, "nobody signs");
+        assert_eq!(read(&said(&[&first, &exchange], &[&one], "none")).err(), bad, "another algorithm");
+        let mut other = said(&[&first, &exchange], &[&one], "ES512");
+        other["payload"] = text(&json!({ "keys": [first, key(&two, "deriveKey", "ECMR")] })).into();
+        assert_eq!(read(&other).err(), bad, "signed for another list");
+        let none = said(&[&first, &key(&ours, "deriveKey", "ECDH")], &[&one], "ES512");
+        assert_eq!(read(&none).err(), Some(BAD), "no key to exchange with");
+    }
+
+    #[test]
+    fn what_is_bound_opens_by_the_key_of_the_server_and_unchanged() {
+        let (signer, server) = (scalar(), scalar());
+        let keys = [&key(&signer, "verify", "ES512"), &key(&server, "deriveKey", "ECMR")];
+        let said = said(&keys, &[&signer], "ES512");
+        let advertised = Advertised::parse(said.to_string().as_bytes()).expect("signed");
+        let bound = bind("http://server", &advertised).expect("random");
+        let opened = |jwe: &Value, server: &NonZeroScalar| {
+            let jwe = jwe::Jwe::flattened(jwe)?;
+            let ephemeral = curve::point(&jwe.header["epk"])?;
+            jwe.decrypt(&curve::derived(ephemeral.to_projective() * **server))
+        };
+        assert!(*opened(&bound.jwe, &server).expect("its key") == *bound.passphrase.expose());
+        let wrong = Some(TokenError::WrongKey);
+        assert_eq!(opened(&bound.jwe, &signer).err(), wrong);
+        for name in ["ciphertext", "iv", "tag"] {
+            let mut changed = bound.jwe.clone();
+            let mut bytes = jwe::bytes(changed.get(name)).expect("base64url");
+            bytes[0] ^= 1;
+            changed[name] = Base64UrlUnpadded::encode_string(&bytes).into();
+            assert_eq!(opened(&changed, &server).err(), wrong, "{name}");
+        }
+        let mut changed = bound.jwe.clone();
+        let mut header = jwe::Jwe::flattened(&changed).expect("a text").header;
+        header["clevis"]["tang"]["url"] = "http://somebody-else".into();
+        changed["protected"] = text(&header).into();
+        assert_eq!(opened(&changed, &server).err(), wrong, "the address");
+    }
 }

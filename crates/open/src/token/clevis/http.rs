@@ -174,8 +174,12 @@ pub fn read(stream: &mut impl Read, end: Instant) -> Result<(u16, Vec<u8>), Http
             }
         }
     }
-    // intended: one without a length goes to the end of the connection, up to the limit.
-    body.truncate(length.unwrap_or(MAX_BODY));
+    match length {
+        Some(length) => body.truncate(length),
+        None if body.len() > MAX_BODY => return Err(HttpError::Malformed),
+        // It went to the end of the connection.
+        None => {}
+    }
     Ok((status, body))
 }
 
@@ -257,6 +261,13 @@ mod tests {
         ] {
             assert_eq!(answer(bad), Err(HttpError::Malformed), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_without_a_length_is_whole_or_too_long() {
+        let of = |len: usize| answer(&format!("HTTP/1.0 200 OK\r\n\r\n{}", "a".repeat(len)));
+        assert_eq!(of(MAX_BODY).map(|(_, body)| body.len()), Ok(MAX_BODY));
+        assert_eq!(of(MAX_BODY + 1), Err(HttpError::Malformed));
     }
 
     #[test]

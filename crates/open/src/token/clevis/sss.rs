@@ -1,6 +1,6 @@
 //! `sss`: any t of some shares restore the key (Shamir, How to Share a Secret, 1979), each of which is a text for a pin of its own.
 
-use atrest_secret::{SecretArray, SecretBytes};
+use atrest_secret::{SecretArray, SecretBytes, with_wiped_stack};
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{Odd, U256};
 use serde_json::Value;
@@ -55,21 +55,25 @@ impl Threshold {
         &self,
         mut open: impl FnMut(&Jwe) -> Result<SecretBytes, TokenError>,
     ) -> Result<SecretArray<32>, TokenError> {
-        let mut points = Vec::new();
+        let mut opened = Vec::new();
         let mut failed = Vec::new();
         for share in &self.shares {
-            match open(share).and_then(|share| self.point(&share)) {
-                Ok(point) => points.push(point),
+            match open(share) {
+                Ok(point) if point.len() == 2 * LEN => opened.push(point),
+                Ok(_) => failed.push(TokenError::Malformed.to_string()),
                 Err(error) => failed.push(error.to_string()),
             }
-            if points.len() == self.needed {
-                return self.at_zero(&points);
+            if opened.len() == self.needed {
+                let mut key = SecretArray::zeroed();
+                with_wiped_stack(|| self.at_zero(&opened, &mut key))?;
+                return Ok(key);
             }
         }
         let why = failed.join("; ");
-        Err(TokenError::TooFew { opened: points.len(), needed: self.needed, why })
+        Err(TokenError::TooFew { opened: opened.len(), needed: self.needed, why })
     }
 
+    /// A share's point: x, and y.
     fn point(&self, share: &[u8]) -> Result<[Number; 2], TokenError> {
         match share.as_chunks::<LEN>() {
             ([x, y], []) => Ok([x, y].map(|number| Number::new(&U256::from_be_slice(number), &self.field))),
@@ -77,22 +81,67 @@ impl Threshold {
         }
     }
 
-    /// What the polynomial through these points is at zero (Lagrange).
-    fn at_zero(&self, points: &[[Number; 2]]) -> Result<SecretArray<32>, TokenError> {
+    /// What the polynomial through these points is at zero (Lagrange). Numbers are made of the shares each time anew, so that they lie on
+    /// the stack alone, which the caller wipes.
+    fn at_zero(&self, shares: &[SecretBytes], key: &mut SecretArray<LEN>) -> Result<(), TokenError> {
         let mut sum = Number::zero(&self.field);
-        for (at, [x, y]) in points.iter().enumerate() {
-            let (mut above, mut below) = (*y, Number::one(&self.field));
-            for (_, [other, _]) in points.iter().enumerate().filter(|(other, _)| *other != at) {
-                above *= other;
-                below *= &(*other - x);
+        for (at, share) in shares.iter().enumerate() {
+            let [x, y] = self.point(share)?;
+            let (mut above, mut below) = (y, Number::one(&self.field));
+            for (_, other) in shares.iter().enumerate().filter(|(other, _)| *other != at) {
+                let [other, _] = self.point(other)?;
+                above *= &other;
+                below *= &(other - x);
             }
             // Two shares at one place tell as much as one.
             let inverse = below.invert().into_option().ok_or(TokenError::Malformed)?;
             sum += &(above * inverse);
         }
-        let mut key = SecretArray::<32>::zeroed();
         let number = sum.retrieve().to_be_bytes();
         key.iter_mut().zip(number.as_ref() as &[u8]).for_each(|(to, from)| *to = *from);
-        Ok(key)
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64ct::{Base64UrlUnpadded, Encoding};
+
+    use super::*;
+
+    fn threshold() -> Threshold {
+        let mut prime = [0; LEN];
+        prime[29..].copy_from_slice(&[1, 0, 1]);
+        let text = |bytes: &[u8]| Base64UrlUnpadded::encode_string(bytes);
+        let share = format!("{}..{}..{}", text(br#"{"enc":"A256GCM"}"#), text(&[0; 12]), text(&[0; 16]));
+        let pin = serde_json::json!({ "t": 2, "p": text(&prime), "jwe": [share, share, share] });
+        Threshold::read(&pin).expect("two of three")
+    }
+
+    /// What comes of these shares, modulo 65537: the last byte of the key, all others of which are zero.
+    fn of(shares: &[&[u8]]) -> Result<u8, TokenError> {
+        let mut shares = shares.iter().map(|share| SecretBytes::copy_from(share));
+        let key = threshold().key(|_| shares.next().ok_or(TokenError::WrongKey))?;
+        assert!(key[..LEN - 1].iter().all(|byte| *byte == 0));
+        Ok(key[LEN - 1])
+    }
+
+    #[test]
+    fn shares_make_the_key_if_they_are_enough_and_differ() {
+        // On the line 42 + 2x.
+        let share = |x: u8, y: u8| {
+            let mut bytes = [0; 2 * LEN];
+            (bytes[LEN - 1], bytes[2 * LEN - 1]) = (x, y);
+            bytes
+        };
+        let (one, five) = (share(1, 44), share(5, 52));
+        assert_eq!(of(&[&one, &five]), Ok(42));
+        assert_eq!(of(&[b"too short", &five, &one]), Ok(42));
+        assert_eq!(of(&[&one, &one]), Err(TokenError::Malformed));
+        assert_eq!(of(&[&[&one[..], &[0]].concat(), &five]).err().map(|error| error.to_string()), {
+            let why =
+                "it does not have the fields of its type; ".to_owned() + &TokenError::WrongKey.to_string();
+            Some(TokenError::TooFew { opened: 1, needed: 2, why }.to_string())
+        });
     }
 }

@@ -49,20 +49,22 @@ impl<'a> Binding<'a> {
 
     /// The key of the text, which the server helps to derive.
     pub fn key(&self) -> Result<SecretArray<32>, TokenError> {
+        let mut key = SecretArray::zeroed();
+        with_wiped_stack(|| self.ask(&mut key))?;
+        Ok(key)
+    }
+
+    fn ask(&self, key: &mut SecretArray<32>) -> Result<(), TokenError> {
         let mut blind = curve::scalar()?;
         let sent = self.ephemeral.to_projective() + ProjectivePoint::GENERATOR * *blind;
         let sent = PublicKey::from_affine(sent.to_affine()).map_err(|_| TokenError::Malformed)?;
         let body = curve::jwk(&sent, Some("ECMR"))?.to_string();
         let place = format!("{}/rec/{}", self.url.trim_end_matches('/'), self.kid);
         let answered = http::post(&place, "application/jwk+json", body.as_bytes());
-        let answered = answered.map_err(|error| error.of(self.url)).and_then(|body| answer(&body));
-        let key = answered.map(|answered| {
-            with_wiped_stack(|| {
-                curve::derived(answered.to_projective() - self.server.to_projective() * *blind)
-            })
-        });
+        let answered = answered.map_err(|error| error.of(self.url)).and_then(|body| answer(&body))?;
+        **key = *curve::derived(answered.to_projective() - self.server.to_projective() * *blind);
         blind.zeroize();
-        key
+        Ok(())
     }
 }
 
