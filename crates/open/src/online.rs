@@ -85,11 +85,7 @@ impl Background {
     pub fn check(reopen: &Reopen) -> Result<(), String> {
         let possible = |reopen: &Reopen| -> Result<(), Why> {
             is_writable(reopen)?;
-            let header: &dyn Media = match &reopen.header {
-                Some(header) => &**header,
-                None => &*reopen.media,
-            };
-            let is_luks2 = LockedVolume::read(header)?.luks2().is_some();
+            let is_luks2 = LockedVolume::read(reopen.header())?.luks2().is_some();
             match reopen.room()?.filter(|_| is_luks2) {
                 None => Err(Why(OTHER_KIND.into())),
                 Some(room) if room.bytes != reopen.size.load(Ordering::Acquire) => Err(Why(PART.into())),

@@ -52,7 +52,10 @@ impl Rewritten {
             (Request::StopReencryption, Some(background)) => background.stop(),
             (Request::StopReencryption, None) => return Err("it is not being re-encrypted".into()),
             // Asked before the header is changed.
-            (_, None) => Background::check(reopen)?,
+            (_, None) => {
+                gate.check_open().map_err(|error| error.to_string())?;
+                Background::check(reopen)?;
+            }
             _ => {}
         }
         Ok(match background.as_ref().map(Background::progress) {
