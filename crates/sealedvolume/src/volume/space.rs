@@ -14,6 +14,8 @@ use crate::format::{BLOCK_LEN, Kind, LEAF_BLOCKS, LeafRef, Prelude, names};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Garbage {
     names: Vec<String>,
+    /// The session that has found them.
+    session: [u8; 32],
 }
 
 impl Garbage {
@@ -44,12 +46,16 @@ impl SealedVolume {
     /// Deletes what [`garbage`](Self::garbage) has found, after another log object has shown that nobody else has written since.
     ///
     /// # Errors
-    /// [`VolumeError::Fenced`] before anything is deleted, if somebody has. A delete that the store refuses is told at the end; what
-    /// stays is found again.
+    /// [`VolumeError::Fenced`] before anything is deleted, if somebody has. [`VolumeError::NotFoundHere`] if another opening has found
+    /// it. A delete that the store refuses is told at the end; what stays is found again.
     pub fn collect(&self, garbage: Garbage) -> Result<(), VolumeError> {
         let mut core = self.core()?;
         if garbage.names.is_empty() {
             return Ok(());
+        }
+        // Objects of a writer in between were garbage to the opening that it had fenced, and are not now.
+        if garbage.session != core.state.session {
+            return Err(VolumeError::NotFoundHere);
         }
         core.flush(false)?;
         core.make_room()?;
@@ -189,7 +195,7 @@ impl Core {
                 dead.push(name);
             }
         }
-        Ok(Garbage { names: dead })
+        Ok(Garbage { names: dead, session: self.state.session })
     }
 
     /// Whether a log object is known not to begin a session. A writer that has slept since before one must meet it, however late.
