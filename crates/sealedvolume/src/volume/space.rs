@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::batch::runs;
-use super::core::Core;
+use super::core::{Core, Plaintext};
 use super::extents::Place;
 use super::snapshots::{root, snapshot_root};
 use super::{SealedVolume, VolumeError, open};
@@ -118,20 +118,24 @@ impl Core {
         let mut blocks = Vec::new();
         for (start, len, slot) in runs_of {
             let mut data = vec![0; *len as usize * BLOCK_LEN];
-            match self.read_stored(object, *slot, *start, &mut data) {
+            let read = self.read_stored(object, *slot, *start, &mut data);
+            if read.is_ok() {
+                let whole = data.as_chunks::<BLOCK_LEN>().0.iter();
+                blocks.extend((*start..).zip(whole.map(|block| Box::new(Plaintext(*block)))));
+            }
+            atrest_secret::wipe(&mut data);
+            match read {
                 Ok(()) => {}
                 Err(VolumeError::Damaged { .. } | VolumeError::Missing { .. }) => return Ok(0),
                 Err(error) => return Err(error),
             }
-            blocks.extend((*start..).zip(data.as_chunks::<BLOCK_LEN>().0.iter().copied()));
         }
         blocks.sort_by_key(|(block, _)| *block);
         self.make_room()?;
         let extents = runs(blocks.iter().map(|(block, _)| *block));
-        let refs: Vec<_> = blocks.iter().map(|(block, data)| (*block, data)).collect();
+        let refs: Vec<_> = blocks.iter().map(|(block, data)| (*block, &***data)).collect();
         self.seal(extents, Vec::new(), &refs)?;
-        blocks.iter_mut().for_each(|(_, data)| atrest_secret::wipe(data));
-        Ok(refs_len(&blocks))
+        Ok(blocks.len() as u64)
     }
 
     /// Numbers of the log objects that snapshots need.
@@ -220,8 +224,4 @@ impl Needed {
             }
         }
     }
-}
-
-fn refs_len(blocks: &[(u64, [u8; BLOCK_LEN])]) -> u64 {
-    blocks.len() as u64
 }
