@@ -165,3 +165,14 @@ fn what_is_marked_is_not_suspended_as_nobody_could_resume_it() {
     assert_eq!(served.begin(&[]).ok().json()["reencryption"], "done");
     served.check();
 }
+
+#[test]
+fn a_new_key_that_a_device_gave_is_kept_by_a_keyslot_or_refused() {
+    let served = Served::new();
+    let before = served.scratch.read("vol");
+    let new = ["--new-volume-key-file", "/dev/urandom", "--key-size", "512"];
+    served.begin(&[&new[..], &["--no-keyslots"]].concat()).fails(1, "nobody would have");
+    assert!(served.scratch.read("vol") == before);
+    assert_eq!(served.begin(&new).ok().json()["reencryption"], "done");
+    served.check();
+}
