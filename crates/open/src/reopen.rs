@@ -96,8 +96,13 @@ impl Reopen {
     /// [`ReopenError::Open`] if the header can't be read, [`ReopenError::Unlock`] if it says that a re-encryption is not finished.
     pub fn check(&self) -> Result<(), ReopenError> {
         let Format::ByHeader = self.format else { return Ok(()) };
-        let info = LockedVolume::read(self.header()).map_err(ReopenError::Open)?.info();
-        match info.requirements.iter().any(|name| name.contains("reencrypt")) {
+        let begun = match LockedVolume::read(self.header()) {
+            Ok(locked) => is_marked(&locked),
+            // Of another kind.
+            Err(OpenError::NotLuks) => false,
+            Err(error) => return Err(ReopenError::Open(error)),
+        };
+        match begun {
             true => Err(ReopenError::Unlock(UnlockError::ReencryptionInProgress)),
             false => Ok(()),
         }
@@ -135,4 +140,9 @@ impl Reopen {
             None => disk,
         })
     }
+}
+
+/// Whether the header says that a re-encryption is not finished.
+pub(crate) fn is_marked(locked: &LockedVolume) -> bool {
+    locked.info().requirements.iter().any(|name| name.contains("reencrypt"))
 }

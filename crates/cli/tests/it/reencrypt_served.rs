@@ -176,3 +176,21 @@ fn a_new_key_that_a_device_gave_is_kept_by_a_keyslot_or_refused() {
     assert_eq!(served.begin(&new).ok().json()["reencryption"], "done");
     served.check();
 }
+
+#[test]
+fn what_becomes_plaintext_while_it_is_served_is_done_and_goes_on_being_served() {
+    let served = Served::new();
+    served.scratch.atrest(&["close", &served.name]).ok();
+    let script = format!(
+        "set -e; rm vol; truncate -s 25165824 vol; cryptsetup luksFormat -q --type luks2 --header h {CHEAP} vol key; \
+         $ATREST encrypt --quiet --header h --key-file key plain vol; chmod 600 h; \
+         $ATREST reencrypt --quiet --yes --decrypt --init-only --header h --key-file key {CHEAP} vol",
+        CHEAP = CHEAP.join(" ")
+    );
+    served.scratch.bash(&script).ok();
+    served.open(&["--header", "h"]);
+    assert_eq!(served.begin(&["--header", "h"]).ok().json()["reencryption"], "done");
+    served.check();
+    served.scratch.atrest(&["close", &served.name]).ok();
+    served.scratch.bash("cmp plain vol").ok();
+}
