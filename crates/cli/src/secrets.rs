@@ -312,10 +312,26 @@ fn read_keyring(name: &keyring::Name) -> Result<SecretBytes, Failure> {
     })
 }
 
+/// Whether a file gives other bytes each time that it is read, as /dev/urandom does: then a keyslot must hold what was read.
+pub fn is_endless(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device())
+}
+
+/// Refuses a volume key that nobody would have afterwards, because no keyslot is made for it.
+pub fn check_kept(path: &Path) -> Result<(), Failure> {
+    match is_endless(path) {
+        true => Err(Failure::parameters(
+            "nobody would have the volume key: a device gives another one each time, and no keyslot is made",
+        )
+        .at(path)
+        .hint("make a file with the key first, and keep it")),
+        false => Ok(()),
+    }
+}
+
 /// A volume key of so many bytes: the whole file, or as much of a device such as /dev/urandom.
 pub fn read_volume_key_of(path: &Path, len: usize, output: &Output) -> Result<VolumeKey, Failure> {
-    let endless = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device());
-    if !endless {
+    if !is_endless(path) {
         return read_volume_key(path, output);
     }
     let bytes = read_key_file(path, 0, Some(len as u64), output)?;

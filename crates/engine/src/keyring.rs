@@ -223,20 +223,22 @@ impl Place {
     }
 }
 
-/// The number of the keyring with this description: one that this process possesses, or else one that it may see.
+/// The number of the keyring with this description: one that this process possesses, or else one of its user or of root that it may see.
+/// Everybody can make one of any description that all may see and write, and would be given the key.
 fn described(name: &str) -> io::Result<i32> {
     match sys::request_key(c"keyring", &c_string(name)?) {
         Ok(keyring) => Ok(keyring),
         Err(error) => {
             let seen = fs::read_to_string("/proc/keys")?;
-            seen.lines().find_map(|line| keyring_in(line, name)).ok_or_else(|| missing(error))
+            let us = rustix::process::geteuid().as_raw();
+            seen.lines().find_map(|line| keyring_in(line, name, us)).ok_or_else(|| missing(error))
         }
     }
 }
 
-/// The number of a keyring in a line of `/proc/keys`: nine columns, of which the first is the number and the eighth the type. The last is the
-/// description, here with a colon and the number of keys behind it.
-fn keyring_in(line: &str, name: &str) -> Option<i32> {
+/// The number of a keyring of user `us` or root in a line of `/proc/keys`: nine columns, of which the first is the number, the sixth the
+/// user and the eighth the type. The last is the description, here with a colon and the number of keys behind it.
+fn keyring_in(line: &str, name: &str, us: u32) -> Option<i32> {
     let mut rest = line;
     let mut column = || {
         let (word, behind) = rest.trim_start().split_once(' ')?;
@@ -244,9 +246,10 @@ fn keyring_in(line: &str, name: &str) -> Option<i32> {
         Some(word)
     };
     let number = column()?;
-    let kind = (0..7).map(|_| column()).last()??;
+    let user: u32 = (0..5).map(|_| column()).last()??.parse().ok()?;
+    let kind = (0..2).map(|_| column()).last()??;
     let (description, _) = rest.trim_start().rsplit_once(':')?;
-    match kind == "keyring" && description == name {
+    match kind == "keyring" && description == name && (user == us || user == 0) {
         true => i32::from_str_radix(number, 16).ok(),
         false => None,
     }
@@ -348,10 +351,13 @@ mod tests {
     #[test]
     fn keyrings_are_found_in_the_list_of_the_kernel() {
         let line = "2a5f30e1 I--Q---     3 perm 3f030000     0     0 keyring   a: b: 2";
-        assert_eq!(keyring_in(line, "a: b"), Some(0x2a5f_30e1));
-        assert_eq!(keyring_in(line, "a"), None);
+        assert_eq!(keyring_in(line, "a: b", 1000), Some(0x2a5f_30e1));
+        assert_eq!(keyring_in(line, "a", 1000), None);
+        let theirs = "2a5f30e1 I--Q---     3 perm 3f03003f  1001     0 keyring   mine: 2";
+        assert_eq!(keyring_in(theirs, "mine", 1001), Some(0x2a5f_30e1));
+        assert_eq!((keyring_in(theirs, "mine", 1000), keyring_in(theirs, "mine", 0)), (None, None));
         let key = "2a5f30e1 I--Q---     1 perm 3f010000     0     0 user      mine: 8";
-        assert_eq!(keyring_in(key, "mine"), None);
-        assert_eq!(keyring_in("", "mine"), None);
+        assert_eq!(keyring_in(key, "mine", 0), None);
+        assert_eq!(keyring_in("", "mine", 0), None);
     }
 }

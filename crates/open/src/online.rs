@@ -15,6 +15,7 @@ use atrest_engine::{Access, Disk};
 use atrest_volume::luks2::reencrypt::{ReencryptKeys, Rewriting};
 use atrest_volume::{Devices, LockedVolume, VolumeKey};
 
+use crate::reopen::is_marked;
 use crate::{Device, Reopen};
 
 /// Bytes that are rewritten at once: writes to them wait meanwhile, for the time of some flushes.
@@ -78,18 +79,20 @@ enum State {
 }
 
 impl Background {
-    /// Whether a volume can be re-encrypted while it is served, as far as is known before its header says that this has begun.
+    /// Whether a volume can be re-encrypted while it is served, as far as is known before its header says that this has begun. One that
+    /// says so already is for [`start`](Self::start) to judge.
     ///
     /// # Errors
     /// Why it can't.
     pub fn check(reopen: &Reopen) -> Result<(), String> {
         let possible = |reopen: &Reopen| -> Result<(), Why> {
             is_writable(reopen)?;
-            let header: &dyn Media = match &reopen.header {
-                Some(header) => &**header,
-                None => &*reopen.media,
-            };
-            let is_luks2 = LockedVolume::read(header)?.luks2().is_some();
+            let locked = LockedVolume::read(reopen.header())?;
+            let is_luks2 = locked.luks2().is_some();
+            // Nothing is changed any more before it is gone on with, and then it is asked how much there is.
+            if is_luks2 && is_marked(&locked) {
+                return Ok(());
+            }
             match reopen.room()?.filter(|_| is_luks2) {
                 None => Err(Why(OTHER_KIND.into())),
                 Some(room) if room.bytes != reopen.size.load(Ordering::Acquire) => Err(Why(PART.into())),
@@ -261,7 +264,12 @@ fn work(
             Err(error) => return shared.turn(State::Failed(error.to_string())),
         }
     }
+    let is_plaintext = rewriting.new_mapper().is_none();
     drop(rewriting);
+    if is_plaintext {
+        // No key opens it any more. What serves it goes on.
+        return shared.turn(State::Done);
+    }
     // Whichever of them is the key by now. If none opens it, the volume goes on being served as it is.
     let disk = keys.iter().rev().find_map(|key| reopen.open(key.expose()).ok());
     match disk.map_or_else(|| Err("no key opens the header any more".into()), |disk| serve(Serve::Done(disk)))

@@ -79,11 +79,7 @@ impl Reopen {
     pub fn room(&self) -> Result<Option<Room>, ReopenError> {
         let has = self.media.grow().map_err(ReopenError::Device)?;
         let Format::ByHeader = self.format else { return Ok(None) };
-        let header: &dyn Media = match &self.header {
-            Some(header) => &**header,
-            None => &*self.media,
-        };
-        let info = LockedVolume::read(header).map_err(ReopenError::Open)?.info();
+        let info = LockedVolume::read(self.header()).map_err(ReopenError::Open)?.info();
         let [segment] = info.segments.as_slice() else { return Ok(None) };
         let unit = u64::from(segment.data_unit);
         let Some(rest) = has.checked_sub(segment.offset).filter(|_| segment.integrity.is_none() && unit > 0)
@@ -92,6 +88,32 @@ impl Reopen {
         };
         let bytes = segment.size.map_or(rest, |size| size.min(rest));
         Ok(Some(Room { bytes: bytes - bytes % unit, unit }))
+    }
+
+    /// Whether [`open`](Self::open) could open it with its volume key, as the header is now. During a re-encryption it can't.
+    ///
+    /// # Errors
+    /// [`ReopenError::Open`] if the header can't be read, [`ReopenError::Unlock`] if it says that a re-encryption is not finished.
+    pub fn check(&self) -> Result<(), ReopenError> {
+        let Format::ByHeader = self.format else { return Ok(()) };
+        let begun = match LockedVolume::read(self.header()) {
+            Ok(locked) => is_marked(&locked),
+            // Of another kind.
+            Err(OpenError::NotLuks) => false,
+            Err(error) => return Err(ReopenError::Open(error)),
+        };
+        match begun {
+            true => Err(ReopenError::Unlock(UnlockError::ReencryptionInProgress)),
+            false => Ok(()),
+        }
+    }
+
+    /// What the header lies on.
+    pub(crate) fn header(&self) -> &dyn Media {
+        match &self.header {
+            Some(header) => &**header,
+            None => &*self.media,
+        }
     }
 
     /// So many bytes of plaintext are shown by now.
@@ -118,4 +140,9 @@ impl Reopen {
             None => disk,
         })
     }
+}
+
+/// Whether the header says that a re-encryption is not finished.
+pub(crate) fn is_marked(locked: &LockedVolume) -> bool {
+    locked.info().requirements.iter().any(|name| name.contains("reencrypt"))
 }

@@ -33,6 +33,17 @@ enum State {
     Ended,
 }
 
+impl State {
+    fn disk(&self) -> Result<&Disk, HoldError> {
+        match self {
+            Self::Open(disk) => Ok(disk),
+            Self::Rewritten(_) => Err(HoldError::Rewritten),
+            Self::Held(_) => Err(HoldError::Held),
+            Self::Ended => Err(HoldError::Ended),
+        }
+    }
+}
+
 /// Why a volume can't be suspended.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,18 +136,21 @@ impl Gate {
         }
     }
 
+    /// Whether the disk is there, so that it could be held or a device stand for it.
+    ///
+    /// # Errors
+    /// [`HoldError`] with the state that it is in instead.
+    pub fn check_open(&self) -> Result<(), HoldError> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).disk().map(|_| ())
+    }
+
     /// Waits for what is in flight, makes everything durable, and wipes the disk's keys. Requests wait from now on.
     ///
     /// # Errors
     /// [`HoldError`]: nothing has changed then.
     pub fn hold(&self) -> Result<(), HoldError> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let disk = match &*state {
-            State::Open(disk) => disk,
-            State::Rewritten(_) => return Err(HoldError::Rewritten),
-            State::Held(_) => return Err(HoldError::Held),
-            State::Ended => return Err(HoldError::Ended),
-        };
+        let disk = state.disk()?;
         if !disk.is_read_only() {
             disk.flush().map_err(HoldError::Device)?;
         }
@@ -171,12 +185,7 @@ impl Gate {
     /// [`HoldError`]: nothing has changed then.
     pub fn rewrite(&self, device: Arc<dyn BlockDevice>, before: &[u8]) -> Result<(), HoldError> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let disk = match &*state {
-            State::Open(disk) => disk,
-            State::Rewritten(_) => return Err(HoldError::Rewritten),
-            State::Held(_) => return Err(HoldError::Held),
-            State::Ended => return Err(HoldError::Ended),
-        };
+        let disk = state.disk()?;
         let is_same = disk.likeness().map_err(HoldError::Device)? == before;
         if !is_same || (device.size(), device.is_read_only()) != (self.size(), self.read_only) {
             return Err(HoldError::Other);

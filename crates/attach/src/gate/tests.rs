@@ -31,6 +31,7 @@ fn gate() -> (Arc<FaultDevice>, Gate) {
 #[test]
 fn what_comes_while_it_is_held_waits_and_is_done_afterwards() {
     let (media, gate) = gate();
+    gate.check_open().expect("open");
     gate.write_at(512, &[7; 512]).expect("open");
     let (_, flushes) = media.counts();
     gate.hold().expect("it was open");
@@ -63,7 +64,7 @@ fn what_comes_while_it_is_held_waits_and_is_done_afterwards() {
         gate.prefetch(0, 512);
         thread::sleep(Duration::from_millis(50));
         assert!(done.iter().all(|done| !done.load(Ordering::Acquire)), "something did not wait");
-        assert_eq!(gate.hold(), Err(HoldError::Held));
+        assert_eq!((gate.hold(), gate.check_open()), (Err(HoldError::Held), Err(HoldError::Held)));
         // Neither another key nor another size.
         assert_eq!(gate.restore(disk(&media, 2, SIZE)), Err(RestoreError::Other));
         assert_eq!(gate.restore(disk(&media, 1, SIZE / 2)), Err(RestoreError::Other));
@@ -127,6 +128,7 @@ fn a_device_stands_for_the_disk_until_it_is_rewritten() {
     gate.rewrite(other.clone(), &likeness(1)).expect("the same data");
     assert_eq!(media.counts().1, flushes + 1, "what was written is durable");
     assert_eq!(gate.rewrite(other, &likeness(1)), Err(HoldError::Rewritten));
+    assert_eq!(gate.check_open(), Err(HoldError::Rewritten));
     assert_eq!((gate.hold(), gate.resize(SIZE / 2)), (Err(HoldError::Rewritten), Err(ResizeError::Held)));
     let mut read = [0; 512];
     gate.read_at(512, &mut read).expect("it is served");

@@ -11,8 +11,8 @@ use super::size::{parse_key_bits, parse_size};
 /// Give a LUKS2 volume a new volume key, or another cipher or sector size, in place; or make plaintext of it.
 ///
 /// Interrupted at any moment it goes on with --resume; cryptsetup can resume it, and this what cryptsetup began. Until it is done
-/// the volume can't be opened here. Every passphrase is asked for (or given by --key-file and --also-key-file) and gets a keyslot of
-/// the new key, with a new number; the old keyslots are wiped at the end.
+/// the volume opens only with a passphrase that opens a keyslot of each key. Every passphrase is asked for (or given by --key-file
+/// and --also-key-file) and gets a keyslot of the new key, with a new number; the old keyslots are wiped at the end.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -80,6 +80,11 @@ pub fn begin_reencryption<'a>(
     devices: Devices<'a>,
     output: &Output,
 ) -> Result<(Rewriting<'a>, Option<Passphrase>), Failure> {
+    if let Some(file) = &args.new_volume_key_file
+        && (args.no_keyslots || args.volume_key_file.is_some())
+    {
+        secrets::check_kept(file)?;
+    }
     let options = reencrypt_options(args, output)?;
     if args.zones.resilience == Some(ResilienceArg::None) {
         output.confirm("with --resilience none a crash destroys the data that is being rewritten")?;
@@ -135,7 +140,9 @@ pub struct Given {
 
 impl Given {
     pub fn of(args: &ReencryptArgs, output: &Output) -> Result<Self, Failure> {
-        let files = [&args.volume_key_file, &args.new_volume_key_file];
+        // What a device gave has a keyslot.
+        let new = args.new_volume_key_file.as_ref().filter(|file| !secrets::is_endless(file));
+        let files = [args.volume_key_file.as_ref(), new];
         Self::from(files.into_iter().flatten(), &args.passphrase, output)
     }
 
@@ -313,6 +320,9 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
     refuse_volumes(&data, path)?;
     let mut options = encrypt_options(args)?;
     if let Some(file) = &secret.volume_key_file {
+        if args.in_place.no_keyslots {
+            secrets::check_kept(file)?;
+        }
         let len = options.format.volume_key_len();
         options.format.volume_key = Some(secrets::read_volume_key_of(file, len, output)?);
     }

@@ -52,7 +52,10 @@ impl Rewritten {
             (Request::StopReencryption, Some(background)) => background.stop(),
             (Request::StopReencryption, None) => return Err("it is not being re-encrypted".into()),
             // Asked before the header is changed.
-            (_, None) => Background::check(reopen)?,
+            (_, None) => {
+                gate.check_open().map_err(|error| error.to_string())?;
+                Background::check(reopen)?;
+            }
             _ => {}
         }
         Ok(match background.as_ref().map(Background::progress) {
@@ -196,9 +199,10 @@ fn keys(args: &ReencryptArgs, entry: &Entry, output: &Output) -> Result<Vec<Volu
         return Given::of(args, output)?
             .with(&entry.path, output, |keys| luks2.reencryption_keys(devices, keys));
     }
+    // Whatever can't be read is told before the header is changed.
+    let given = Given::of(args, output)?;
     let (begun, passphrase) = begin_reencryption(args, &locked, luks2, devices, output)?;
     drop(begun);
-    let given = Given::of(args, output)?;
     let keys = ReencryptKeys { volume_keys: &given.volume_keys, passphrase: passphrase.as_ref() };
     let luks2 = Luks2::read(devices.header).map_err(|error| at(error.into()))?;
     luks2.reencryption_keys(devices, keys).map_err(|error| at(error.into()))

@@ -91,6 +91,9 @@ fn change(
     };
     match request {
         Request::Suspend => {
+            gate.check_open().map_err(|error| error.to_string())?;
+            // Nobody could give it its key back, and whoever waited would wait until it is closed.
+            reopen.check().map_err(|error| format!("it could not be resumed afterwards: {error}"))?;
             gate.hold().map_err(|error| error.to_string())?;
             word.suspended(true);
         }

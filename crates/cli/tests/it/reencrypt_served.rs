@@ -136,6 +136,11 @@ fn what_can_not_be_reencrypted_while_it_is_served_is_refused_before_its_header_c
         served.begin(&[]).fails(2, why);
         assert!(served.scratch.read("vol") == before, "{options:?}");
     };
+    let before = served.scratch.read("vol");
+    served.scratch.atrest(&["suspend", &served.name]).ok();
+    served.begin(&[]).fails(2, "suspended already");
+    assert!(served.scratch.read("vol") == before);
+    served.scratch.atrest(&["resume", &served.name, "--key-file", "key"]).ok();
     refused(&["--read-only"], "for reading alone");
     refused(&["--size", "1M"], "a part of its data");
     refused(&["--reencrypt"], "opened with --reencrypt");
@@ -146,4 +151,46 @@ fn what_can_not_be_reencrypted_while_it_is_served_is_refused_before_its_header_c
     refused(&[], "only volumes of LUKS2");
     let nobody = served.scratch.atrest(&["reencrypt", "--online", "nobody-serves-this", "--key-file", "key"]);
     nobody.fails(4, "no process of yours serves");
+}
+
+/// As after a begin whose process was ended before it could ask: no one key would open the volume again.
+#[test]
+fn what_is_marked_is_not_suspended_as_nobody_could_resume_it() {
+    let served = Served::new();
+    let script = "cryptsetup reencrypt -q --init-only --key-file key vol";
+    served.scratch.bash(&format!("{script} {}", CHEAP.join(" "))).ok();
+    assert!(served.is_marked());
+    served.scratch.atrest(&["suspend", &served.name]).fails(2, "could not be resumed");
+    served.check();
+    assert_eq!(served.begin(&[]).ok().json()["reencryption"], "done");
+    served.check();
+}
+
+#[test]
+fn a_new_key_that_a_device_gave_is_kept_by_a_keyslot_or_refused() {
+    let served = Served::new();
+    let before = served.scratch.read("vol");
+    let new = ["--new-volume-key-file", "/dev/urandom", "--key-size", "512"];
+    served.begin(&[&new[..], &["--no-keyslots"]].concat()).fails(1, "nobody would have");
+    assert!(served.scratch.read("vol") == before);
+    assert_eq!(served.begin(&new).ok().json()["reencryption"], "done");
+    served.check();
+}
+
+#[test]
+fn what_becomes_plaintext_while_it_is_served_is_done_and_goes_on_being_served() {
+    let served = Served::new();
+    served.scratch.atrest(&["close", &served.name]).ok();
+    let script = format!(
+        "set -e; rm vol; truncate -s 25165824 vol; cryptsetup luksFormat -q --type luks2 --header h {CHEAP} vol key; \
+         $ATREST encrypt --quiet --header h --key-file key plain vol; chmod 600 h; \
+         $ATREST reencrypt --quiet --yes --decrypt --init-only --header h --key-file key {CHEAP} vol",
+        CHEAP = CHEAP.join(" ")
+    );
+    served.scratch.bash(&script).ok();
+    served.open(&["--header", "h"]);
+    assert_eq!(served.begin(&["--header", "h"]).ok().json()["reencryption"], "done");
+    served.check();
+    served.scratch.atrest(&["close", &served.name]).ok();
+    served.scratch.bash("cmp plain vol").ok();
 }

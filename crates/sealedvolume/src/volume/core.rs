@@ -1,6 +1,7 @@
 //! An opening of a volume, which one thread at a time has.
 
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use atrest_device::TrustedStore;
@@ -16,7 +17,7 @@ pub(crate) struct Core {
     pub(crate) objects: Objects,
     pub(crate) state: State,
     /// Blocks that have been read, by the salt of their object and their slot.
-    pub(crate) cache: Lru<([u8; 16], u32), Arc<[u8; BLOCK_LEN]>>,
+    pub(crate) cache: Lru<([u8; 16], u32), Arc<Plaintext>>,
     /// What an opening to read does not have.
     pub(crate) writer: Option<Writer>,
 }
@@ -39,4 +40,21 @@ pub(crate) struct Writer {
     pub(crate) checkpoint_every: u64,
     /// Log objects since the newest of them.
     pub(crate) since_checkpoint: u64,
+}
+
+/// What a block holds, which is wiped when it goes.
+pub(crate) struct Plaintext(pub(crate) [u8; BLOCK_LEN]);
+
+impl Deref for Plaintext {
+    type Target = [u8; BLOCK_LEN];
+
+    fn deref(&self) -> &[u8; BLOCK_LEN] {
+        &self.0
+    }
+}
+
+impl Drop for Plaintext {
+    fn drop(&mut self) {
+        atrest_secret::wipe(&mut self.0);
+    }
 }

@@ -98,6 +98,8 @@ pub enum VolumeError {
     Limit(FormatError),
     /// There is no such snapshot.
     NoSuchSnapshot,
+    /// What is to be collected was found by another opening of the volume.
+    NotFoundHere,
     /// The checkpoint of a snapshot is gone, or not what was written.
     Snapshot {
         /// Identifier of the snapshot.
@@ -120,7 +122,7 @@ impl VolumeError {
             Self::Unreachable(StoreError::Os(errno)) => Cause::Os(errno),
             Self::Unreachable(StoreError::Refused { status }) => Cause::Refused { status },
             Self::Unreachable(_) | Self::Trusted(_) | Self::Random => Cause::Silent,
-            Self::Limit(_) | Self::NoSuchSnapshot => Cause::Unsupported,
+            Self::Limit(_) | Self::NoSuchSnapshot | Self::NotFoundHere => Cause::Unsupported,
             Self::Broken => Cause::Gone,
         };
         DeviceError::new(operation, offset, len, cause)
@@ -224,6 +226,9 @@ impl fmt::Display for VolumeError {
             Self::Random => RandomError.fmt(f),
             Self::Limit(error) => error.fmt(f),
             Self::NoSuchSnapshot => f.write_str("the volume has no such snapshot"),
+            Self::NotFoundHere => {
+                f.write_str("the garbage was found before the volume was opened again: look for it anew")
+            }
             Self::Snapshot { id } => write!(f, "the checkpoint of snapshot {id} is gone or was changed"),
             Self::Broken => f.write_str("the volume failed while it was changed"),
         }

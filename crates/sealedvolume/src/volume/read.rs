@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::VolumeError;
 use super::batch::Found;
-use super::core::Core;
+use super::core::{Core, Plaintext};
 use super::extents::Place;
 use crate::format::{BLOCK_LEN, BLOCK_SEALED, ObjectCipher, Prelude, names, open_block, slot_offset};
 
@@ -41,7 +41,7 @@ impl Core {
         let out = &mut out[..len as usize * BLOCK_LEN];
         match place {
             Whereabouts::Here(data) => {
-                out[..BLOCK_LEN].copy_from_slice(&*data);
+                out[..BLOCK_LEN].copy_from_slice(&**data);
                 Ok(1)
             }
             Whereabouts::Placed(Place::Hole) => {
@@ -60,7 +60,7 @@ impl Core {
     fn place(&mut self, block: u64) -> Result<(u64, Whereabouts), VolumeError> {
         let found = self.writer.as_ref().map_or(Err(u64::MAX), |writer| writer.batch.find(block));
         let unknown = match found {
-            Ok(Found::Data(data)) => return Ok((1, Whereabouts::Here(Box::new(*data)))),
+            Ok(Found::Data(data)) => return Ok((1, Whereabouts::Here(Box::new(Plaintext(*data))))),
             Ok(Found::Zeros(len)) => return Ok((len, Whereabouts::Placed(Place::Hole))),
             Err(unknown) => unknown,
         };
@@ -86,7 +86,7 @@ impl Core {
         let mut known = 0;
         for (to, at) in blocks.iter_mut().zip(slot..) {
             let Some(cached) = self.cache.find(&(object.salt, at)) else { break };
-            *to = *cached;
+            *to = **cached;
             known += 1;
         }
         let (blocks, first) = (&mut blocks[known..], slot + known as u32);
@@ -105,7 +105,7 @@ impl Core {
                     return Err(VolumeError::Damaged { block: address });
                 }
             }
-            self.cache.keep((object.salt, at), 1, Arc::new(*to));
+            self.cache.keep((object.salt, at), 1, Arc::new(Plaintext(*to)));
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Core {
 
 /// Where a block is.
 enum Whereabouts {
-    Here(Box<[u8; BLOCK_LEN]>),
+    Here(Box<Plaintext>),
     Placed(Place),
 }
 

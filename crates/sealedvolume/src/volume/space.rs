@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::batch::runs;
-use super::core::Core;
+use super::core::{Core, Plaintext};
 use super::extents::Place;
 use super::snapshots::{root, snapshot_root};
 use super::{SealedVolume, VolumeError, open};
@@ -14,6 +14,8 @@ use crate::format::{BLOCK_LEN, Kind, LEAF_BLOCKS, LeafRef, Prelude, names};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Garbage {
     names: Vec<String>,
+    /// The session that has found them.
+    session: [u8; 32],
 }
 
 impl Garbage {
@@ -44,12 +46,16 @@ impl SealedVolume {
     /// Deletes what [`garbage`](Self::garbage) has found, after another log object has shown that nobody else has written since.
     ///
     /// # Errors
-    /// [`VolumeError::Fenced`] before anything is deleted, if somebody has. A delete that the store refuses is told at the end; what
-    /// stays is found again.
+    /// [`VolumeError::Fenced`] before anything is deleted, if somebody has. [`VolumeError::NotFoundHere`] if another opening has found
+    /// it. A delete that the store refuses is told at the end; what stays is found again.
     pub fn collect(&self, garbage: Garbage) -> Result<(), VolumeError> {
         let mut core = self.core()?;
         if garbage.names.is_empty() {
             return Ok(());
+        }
+        // Objects of a writer in between were garbage to the opening that it had fenced, and are not now.
+        if garbage.session != core.state.session {
+            return Err(VolumeError::NotFoundHere);
         }
         core.flush(false)?;
         core.make_room()?;
@@ -112,20 +118,24 @@ impl Core {
         let mut blocks = Vec::new();
         for (start, len, slot) in runs_of {
             let mut data = vec![0; *len as usize * BLOCK_LEN];
-            match self.read_stored(object, *slot, *start, &mut data) {
+            let read = self.read_stored(object, *slot, *start, &mut data);
+            if read.is_ok() {
+                let whole = data.as_chunks::<BLOCK_LEN>().0.iter();
+                blocks.extend((*start..).zip(whole.map(|block| Box::new(Plaintext(*block)))));
+            }
+            atrest_secret::wipe(&mut data);
+            match read {
                 Ok(()) => {}
                 Err(VolumeError::Damaged { .. } | VolumeError::Missing { .. }) => return Ok(0),
                 Err(error) => return Err(error),
             }
-            blocks.extend((*start..).zip(data.as_chunks::<BLOCK_LEN>().0.iter().copied()));
         }
         blocks.sort_by_key(|(block, _)| *block);
         self.make_room()?;
         let extents = runs(blocks.iter().map(|(block, _)| *block));
-        let refs: Vec<_> = blocks.iter().map(|(block, data)| (*block, data)).collect();
+        let refs: Vec<_> = blocks.iter().map(|(block, data)| (*block, &***data)).collect();
         self.seal(extents, Vec::new(), &refs)?;
-        blocks.iter_mut().for_each(|(_, data)| atrest_secret::wipe(data));
-        Ok(refs_len(&blocks))
+        Ok(blocks.len() as u64)
     }
 
     /// Numbers of the log objects that snapshots need.
@@ -189,7 +199,7 @@ impl Core {
                 dead.push(name);
             }
         }
-        Ok(Garbage { names: dead })
+        Ok(Garbage { names: dead, session: self.state.session })
     }
 
     /// Whether a log object is known not to begin a session. A writer that has slept since before one must meet it, however late.
@@ -214,8 +224,4 @@ impl Needed {
             }
         }
     }
-}
-
-fn refs_len(blocks: &[(u64, [u8; BLOCK_LEN])]) -> u64 {
-    blocks.len() as u64
 }

@@ -181,6 +181,28 @@ fn what_the_older_checkpoint_needs_is_not_collected() {
     assert!(blocks[..4096] == [1; 4096] && blocks[4096..] == [3; 4096]);
 }
 
+/// What a fenced writer takes for garbage may be what the one that fenced it has written.
+#[test]
+fn garbage_that_another_opening_has_found_is_not_collected() {
+    let plain = Plain::in_memory(BLOCKS);
+    let first = plain.open(Access::Write).expect("it opens");
+    first.write_at(0, &[1; 8192]).expect("a write");
+    first.checkpoint().expect("a checkpoint");
+    let second = plain.open(Access::Write).expect("it opens");
+    second.write_at(0, &[2; 4096]).expect("a write");
+    second.checkpoint().expect("a checkpoint");
+    let found = first.garbage().expect("garbage");
+    assert!(!found.names().is_empty());
+    let third = plain.open(Access::Write).expect("it opens");
+    let before = plain.bytes();
+    assert_eq!(third.collect(found.clone()), Err(VolumeError::NotFoundHere));
+    assert!(matches!(first.collect(found), Err(VolumeError::Fenced { .. })));
+    assert_eq!(plain.bytes(), before);
+    let mut blocks = [0; 8192];
+    third.read_at(0, &mut blocks).expect("a read");
+    assert!(blocks[..4096] == [2; 4096] && blocks[4096..] == [1; 4096]);
+}
+
 #[test]
 fn a_second_writer_takes_over_and_the_first_one_fails_closed() {
     let plain = Plain::in_memory(BLOCKS);

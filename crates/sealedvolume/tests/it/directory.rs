@@ -101,6 +101,10 @@ fn what_was_left_unfinished_is_removed_a_day_later() {
         let file = fs::File::create(scratch.path(name)).expect("a file");
         file.set_modified(SystemTime::now() - Duration::from_secs(age * 3600)).expect("a time");
     }
+    // One that can't be removed so keeps nobody out.
+    fs::create_dir(scratch.path("t/3-0")).expect("a directory");
+    let old = fs::File::open(scratch.path("t/3-0")).expect("it is there");
+    old.set_modified(SystemTime::now() - Duration::from_secs(25 * 3600)).expect("a time");
     DirectoryStore::open(scratch.as_path()).expect("a store");
     assert!(!scratch.path("t/1-0").exists() && scratch.path("t/2-0").exists());
 }
