@@ -18,7 +18,7 @@ mod args;
 mod asked;
 mod commands;
 mod cryptsetup;
-#[cfg(all(test, feature = "whole"))]
+#[cfg(test)]
 mod docs;
 mod errors;
 mod failure;

@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use atrest_engine::{Access, is_same};
-use atrest_volume::bitlocker::LockedBitLocker;
 use atrest_volume::{
     ChangeError, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
     header_restore, overwritten,
@@ -18,7 +17,6 @@ use crate::args::header::{
     EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs, LuksVersion,
     RepairArgs, UuidArgs,
 };
-use crate::args::key::TargetArgs;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
 
@@ -33,10 +31,13 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     if foreign::is_tcrypt(args.foreign.kind) {
         return veracrypt::info(args, output);
     }
-    if let Some(header) = bitlocker_on(&args.target)? {
+    flash::refuse_store(args.target.store.is_some())?;
+    let path = header_path(&args.target);
+    let device = open_device(path, Access::ReadOnly)?;
+    if let Some(header) = bitlocker::header(path, &device)? {
         return bitlocker::info(&header, output);
     }
-    let target = Target::read(&args.target)?;
+    let target = Target::on(path, device)?;
     if args.metadata {
         let luks2 = target.locked.luks2().ok_or(ChangeError::NotInFormat);
         let luks2 = luks2.map_err(|error| Failure::from(error).at(target.path))?;
@@ -44,16 +45,6 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     }
     let info = target.locked.info();
     output.report(&info, &text::info(&info))
-}
-
-/// The metadata of a BitLocker volume, if that is what the header is.
-fn bitlocker_on(target: &TargetArgs) -> Result<Option<LockedBitLocker>, Failure> {
-    let path = header_path(target);
-    // What can't be opened is told by who reads a header of LUKS.
-    match open_device(path, Access::ReadOnly) {
-        Ok(device) => bitlocker::header(path, &device),
-        Err(_) => Ok(None),
-    }
 }
 
 /// JSON text with a line for each member, as json-c writes it for cryptsetup. What is in strings stays as it is.

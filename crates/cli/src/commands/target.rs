@@ -47,7 +47,11 @@ impl<'a> Target<'a> {
         flash::refuse(args)?;
         flash::refuse_store(args.store.is_some())?;
         let path = header_path(args);
-        let device = open_device(path, access)?;
+        Self::on(path, open_device(path, access)?)
+    }
+
+    /// Reads the header on a device that is open.
+    pub fn on(path: &'a Path, device: Device) -> Result<Self, Failure> {
         let locked = LockedVolume::read(&device).map_err(|error| no_header(error, &device).at(path))?;
         Ok(Self { path, device, locked })
     }

@@ -11,7 +11,7 @@ use crate::serpent::{Keys, Word};
 /// The widest register has as many lanes.
 const MOST: usize = 16;
 
-/// The same word of as many blocks as there are lanes.
+/// One word of each of as many blocks as there are lanes.
 ///
 /// Invariant: one is made only in functions of this module, whose caller has the features of the register.
 #[derive(Clone, Copy)]
