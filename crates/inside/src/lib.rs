@@ -12,6 +12,7 @@ mod build;
 mod bytes;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod choice;
+mod circle;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod exfat;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

@@ -4,6 +4,7 @@ use atrest_filetree::TreeError;
 
 use super::boot::Volume;
 use super::dir::Entry;
+use crate::circle::overlap;
 use crate::fault::Damage;
 
 /// Adjoining clusters.
@@ -60,7 +61,10 @@ fn follow(volume: &Volume, first: u32, wanted: Option<u32>) -> Result<Vec<Run>, 
         // cannot overflow: no more than there are clusters.
         count = count.saturating_add(1);
         if Some(count) == wanted {
-            return Ok(runs);
+            return match overlap(runs.iter().map(|run| (run.first, run.len))) {
+                true => Err(Damage::EndlessChain.into()),
+                false => Ok(runs),
+            };
         }
         next = match table.next(next)? {
             0xffff_fff8..=0xffff_ffff if wanted.is_none() => return Ok(runs),

@@ -4,6 +4,7 @@ use atrest_codec::Record;
 use atrest_filetree::TreeError;
 
 use super::cache::Cache;
+use crate::circle::overlap;
 use crate::fault::Damage;
 use atrest_probe::FilesystemKind;
 use atrest_probe::fat::BootSector;
@@ -176,7 +177,10 @@ impl Table {
             }
         }
         // More clusters than there are: it runs in a circle. With a limit of the caller's, that is all it wants to know.
-        if limit > self.boot.clusters { Err(Damage::EndlessChain.into()) } else { Ok(runs) }
+        match limit > self.boot.clusters || overlap(runs.iter().map(|run| (run.first, run.len))) {
+            true => Err(Damage::EndlessChain.into()),
+            false => Ok(runs),
+        }
     }
 
     /// Calls `visit` with every cluster of a chain until it says no, and returns the cluster of which it did.

@@ -196,6 +196,12 @@ fn no_walk_through_a_fat_that_contains_itself_goes_on_for_ever() {
     let endless = TreeError::from(Damage::EndlessChain);
     let removed = remove(&*open(Memory::new(bytes.clone())), &TreePath::root(), true);
     assert_eq!(removed, Err(WalkError::Tree { path: path("AAA/X"), error: endless }));
+    // One that the length of the file would end.
+    let mut bytes = fat(&image, &["AAA"], &["AAA/X"]);
+    let first = cluster(&bytes, "X");
+    link(&mut bytes, first + 1, first);
+    let read = open(Memory::new(bytes)).read_at(&path("AAA/X"), 0, &mut [0; 10]);
+    assert_eq!(read, Err(TreeError::from(Damage::EndlessChain)));
     let mut bytes = fat(&image, &["AAA"], &["AAA/X"]);
     let first = cluster(&bytes, "AAA");
     link(&mut bytes, first, first);
