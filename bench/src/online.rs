@@ -100,6 +100,7 @@ fn round(dir: &Path, resilience: ResilienceKind) -> Result<Round, Box<dyn Error>
         }
     })?;
     server.stop()?;
+    std::fs::remove_file(&path)?;
     Ok(Round { idle, busy, rewritten })
 }
 

@@ -104,10 +104,13 @@ def boot(args, note):
 
 def qemu_arguments(args, image, archive, status, console, streams):
     argv = [args.qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc",
-            "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(args.cpus), "-m", str(args.memory),
+            "-accel", f"tcg,thread={'single' if args.count_instructions else 'multi'}", "-cpu", "max",
+            "-smp", str(args.cpus), "-m", str(args.memory),
             "-kernel", str(image), "-initrd", str(archive), "-append", COMMAND_LINE,
             "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]
+    if args.count_instructions:
+        argv += ["-icount", "shift=1,sleep=off"]
     for name, descriptor in streams.items():
         argv += ["-add-fd", f"fd={descriptor},set={descriptor}",
                  "-chardev", f"file,id={name},append=on,path=/dev/fdset/{descriptor}"]
