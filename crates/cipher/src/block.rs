@@ -26,7 +26,7 @@ pub enum Direction {
 /// Implementations wipe their schedules on drop.
 pub(crate) trait BlockCipher: Sized {
     /// Whether time and memory accesses are independent of keys and data.
-    const CONSTANT_TIME: bool;
+    fn is_constant_time(&self) -> bool;
 
     /// Encrypts any number of blocks, each on its own.
     fn encrypt(&self, blocks: &mut [Block]);

@@ -3,23 +3,21 @@
 
 use core::fmt;
 
+#[cfg(any(feature = "serpent", feature = "twofish", feature = "cast6"))]
+use crate::backend::VectorChoice;
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
-#[cfg(feature = "serpent")]
-use crate::backend::{Serpent, VectorChoice};
 use crate::block::{BlockCipher, Direction};
 #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 use crate::block64::Chained64;
 use crate::key_error::KeyError;
-#[cfg(feature = "cast6")]
-use crate::library::Cast6;
 use crate::mode::AnyMode;
 use crate::mode::cbc::CbcBackend;
+#[cfg(any(feature = "serpent", feature = "twofish", feature = "cast6"))]
+use crate::other::{Name, OtherCipher};
 use crate::run::{Run, without_traces};
 #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 use crate::spec::Cipher;
 use crate::tweak::Units;
-#[cfg(feature = "twofish")]
-use crate::twofish::Twofish;
 
 /// A block cipher for [`CbcRuns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,12 +120,8 @@ pub struct CbcRuns {
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large ones on")]
 enum Chained {
     Aes(AnyAes<Plain>),
-    #[cfg(feature = "serpent")]
-    Serpent(Serpent),
-    #[cfg(feature = "twofish")]
-    Twofish(Twofish),
-    #[cfg(feature = "cast6")]
-    Cast6(Cast6),
+    #[cfg(any(feature = "serpent", feature = "twofish", feature = "cast6"))]
+    Other(OtherCipher),
     #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
     Short(Chained64),
 }
@@ -144,12 +138,8 @@ macro_rules! for_chained {
     ($chained:expr, $cipher:ident => $call:expr, $short:ident => $on_short:expr) => {
         match $chained {
             Chained::Aes(aes) => for_any_aes!(aes, $cipher => $call),
-            #[cfg(feature = "serpent")]
-            Chained::Serpent($cipher) => $call,
-            #[cfg(feature = "twofish")]
-            Chained::Twofish($cipher) => $call,
-            #[cfg(feature = "cast6")]
-            Chained::Cast6($cipher) => $call,
+            #[cfg(any(feature = "serpent", feature = "twofish", feature = "cast6"))]
+            Chained::Other($cipher) => $call,
             #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
             Chained::Short($short) => $on_short,
         }
@@ -176,6 +166,9 @@ impl CbcRuns {
         let wrong_length = KeyError::Length { len: key.len() };
         #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
         let short = |cipher| Chained64::new(cipher, key).map(Chained::Short).ok_or(wrong_length);
+        #[cfg(any(feature = "serpent", feature = "twofish", feature = "cast6"))]
+        let other =
+            |name| OtherCipher::new(name, key, VectorChoice::best()).map(Chained::Other).ok_or(wrong_length);
         let chained = match cipher {
             CbcCipher::Aes => {
                 let backend = backend.unwrap_or_else(BackendChoice::best);
@@ -183,13 +176,11 @@ impl CbcRuns {
                 Chained::Aes(aes)
             }
             #[cfg(feature = "serpent")]
-            CbcCipher::Serpent => {
-                Chained::Serpent(Serpent::new(key, VectorChoice::best()).ok_or(wrong_length)?)
-            }
+            CbcCipher::Serpent => other(Name::Serpent)?,
             #[cfg(feature = "twofish")]
-            CbcCipher::Twofish => Chained::Twofish(Twofish::new(key).ok_or(wrong_length)?),
+            CbcCipher::Twofish => other(Name::Twofish)?,
             #[cfg(feature = "cast6")]
-            CbcCipher::Cast6 => Chained::Cast6(Cast6::new(key).ok_or(wrong_length)?),
+            CbcCipher::Cast6 => other(Name::Cast6)?,
             #[cfg(feature = "blowfish")]
             CbcCipher::Blowfish => short(Cipher::Blowfish)?,
             #[cfg(feature = "blowfish")]

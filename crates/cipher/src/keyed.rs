@@ -2,8 +2,6 @@
 
 use atrest_secret::{SecretArray, constant_time_eq, with_wiped_stack};
 
-#[cfg(feature = "serpent")]
-use crate::backend::Serpent;
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
 use crate::block::Direction;
 #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
@@ -13,10 +11,6 @@ use crate::data_rule::DataRule;
 use crate::data_rule::elephant::Elephant;
 use crate::data_rule::tcw::Tcw;
 use crate::key_error::KeyError;
-#[cfg(feature = "camellia")]
-use crate::library::Camellia;
-#[cfg(feature = "kuznyechik")]
-use crate::library::Kuznyechik;
 use crate::mode::adiantum::{HashKeys, WideBlock};
 use crate::mode::hctr2::{self, Hctr2Key};
 use crate::mode::lrw::LrwKey;
@@ -24,16 +18,12 @@ use crate::mode::stream::StreamKeyed;
 use crate::mode::xts::{self, XtsUnits};
 use crate::mode::{AnyMode, Mode, cts};
 use crate::multi::{MultiKeyed, OneKey};
-#[cfg(feature = "noekeon")]
-use crate::noekeon::Noekeon;
 use crate::options::MapperOptions;
+#[cfg(feature = "other-ciphers")]
+use crate::other::{Name, OtherCipher};
 use crate::run::{Position, Run, RunError, without_traces_by_depth};
 use crate::spec::{Cipher, CipherSpec, KeyedRule};
-#[cfg(feature = "speck")]
-use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
-#[cfg(feature = "twofish")]
-use crate::twofish::Twofish;
 
 /// Expanded keys of one block cipher in one mode.
 pub(crate) struct Keyed<C: AnyMode> {
@@ -226,18 +216,8 @@ impl MadeOfAes for InMode {
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large ones on")]
 pub(crate) enum AnyKeyed {
     Aes(AnyAes<InMode>),
-    #[cfg(feature = "serpent")]
-    Serpent(Keyed<Serpent>),
-    #[cfg(feature = "twofish")]
-    Twofish(Keyed<Twofish>),
-    #[cfg(feature = "camellia")]
-    Camellia(Keyed<Camellia>),
-    #[cfg(feature = "kuznyechik")]
-    Kuznyechik(Keyed<Kuznyechik>),
-    #[cfg(feature = "speck")]
-    Speck(Keyed<Speck>),
-    #[cfg(feature = "noekeon")]
-    Noekeon(Keyed<Noekeon>),
+    #[cfg(feature = "other-ciphers")]
+    Other(Keyed<OtherCipher>),
     /// Ciphers with short blocks.
     #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
     Short(Keyed64),
@@ -256,18 +236,8 @@ macro_rules! for_any {
             AnyKeyed::Stream($stream) => $on_stream,
             AnyKeyed::Multi($multi) => $on_multi,
             AnyKeyed::Aes(aes) => for_any_aes!(aes, $keyed => $call),
-            #[cfg(feature = "serpent")]
-            AnyKeyed::Serpent($keyed) => $call,
-            #[cfg(feature = "twofish")]
-            AnyKeyed::Twofish($keyed) => $call,
-            #[cfg(feature = "camellia")]
-            AnyKeyed::Camellia($keyed) => $call,
-            #[cfg(feature = "kuznyechik")]
-            AnyKeyed::Kuznyechik($keyed) => $call,
-            #[cfg(feature = "speck")]
-            AnyKeyed::Speck($keyed) => $call,
-            #[cfg(feature = "noekeon")]
-            AnyKeyed::Noekeon($keyed) => $call,
+            #[cfg(feature = "other-ciphers")]
+            AnyKeyed::Other($keyed) => $call,
         }
     };
 }
@@ -291,22 +261,6 @@ impl AnyKeyed {
             Cipher::Null => return Err(KeyError::NullCipher),
             #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
             Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => Self::Short(Keyed64::new(spec, key)?),
-            #[cfg(feature = "serpent")]
-            Cipher::Serpent => Self::Serpent(Keyed::new(spec, (key, essiv_key), options, |key| {
-                Serpent::new(key, options.vectors_or_best())
-            })?),
-            #[cfg(feature = "twofish")]
-            Cipher::Twofish => Self::Twofish(Keyed::new(spec, (key, essiv_key), options, Twofish::new)?),
-            #[cfg(feature = "camellia")]
-            Cipher::Camellia => Self::Camellia(Keyed::new(spec, (key, essiv_key), options, Camellia::new)?),
-            #[cfg(feature = "kuznyechik")]
-            Cipher::Kuznyechik => {
-                Self::Kuznyechik(Keyed::new(spec, (key, essiv_key), options, Kuznyechik::new)?)
-            }
-            #[cfg(feature = "speck")]
-            Cipher::Speck128 => Self::Speck(Keyed::new(spec, (key, essiv_key), options, Speck::new)?),
-            #[cfg(feature = "noekeon")]
-            Cipher::Noekeon => Self::Noekeon(Keyed::new(spec, (key, essiv_key), options, Noekeon::new)?),
             Cipher::ChaCha12 | Cipher::ChaCha20 => {
                 let key = key.as_array().ok_or(KeyError::Length { len: key.len() })?;
                 let key = StreamKey::new(key, chacha_rounds(spec.cipher));
@@ -319,8 +273,17 @@ impl AnyKeyed {
                     make_with_aes!(backend, expand => Keyed::new(spec, (key, essiv_key), options, expand)?),
                 )
             }
-            #[allow(unreachable_patterns, reason = "in a build with all of them")]
-            cipher => return Err(KeyError::NotBuilt { feature: cipher.feature() }),
+            cipher => {
+                let not_built = KeyError::NotBuilt { feature: cipher.feature() };
+                #[cfg(not(feature = "other-ciphers"))]
+                return Err(not_built);
+                #[cfg(feature = "other-ciphers")]
+                {
+                    let name = Name::of(cipher).ok_or(not_built)?;
+                    let expand = |key: &[u8]| OtherCipher::new(name, key, options.vectors_or_best());
+                    Self::Other(Keyed::new(spec, (key, essiv_key), options, expand)?)
+                }
+            }
         })
     }
 
@@ -397,8 +360,8 @@ impl AnyKeyed {
 
     /// Whether time and memory accesses are independent of keys and data.
     pub(crate) fn is_constant_time(&self) -> bool {
-        fn of<C: AnyMode>(_: &Keyed<C>) -> bool {
-            C::CONSTANT_TIME
+        fn of<C: AnyMode>(keyed: &Keyed<C>) -> bool {
+            keyed.data.is_constant_time()
         }
         for_any!(self, keyed => of(keyed), Short(_) => false, Stream(_) => true, Multi(keyed) => keyed.is_constant_time::<Self>())
     }

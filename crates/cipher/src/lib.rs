@@ -112,6 +112,8 @@ mod spec;
 mod block64;
 mod keyed;
 mod multi;
+#[cfg(feature = "other-ciphers")]
+mod other;
 
 // What callers have.
 pub mod aead;

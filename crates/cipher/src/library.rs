@@ -21,7 +21,9 @@ macro_rules! library_cipher {
         }
 
         impl BlockCipher for $name {
-            const CONSTANT_TIME: bool = $constant_time;
+            fn is_constant_time(&self) -> bool {
+                $constant_time
+            }
 
             fn encrypt(&self, blocks: &mut [Block]) {
                 use $library::cipher::{Array, BlockCipherEncrypt, consts::U16};

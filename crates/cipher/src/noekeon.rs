@@ -134,7 +134,9 @@ fn spread(word: u32) -> u32 {
 }
 
 impl BlockCipher for Noekeon {
-    const CONSTANT_TIME: bool = true;
+    fn is_constant_time(&self) -> bool {
+        true
+    }
 
     fn encrypt(&self, blocks: &mut [Block]) {
         in_batches::<LANES>(blocks, |batch| self.encrypt_lanes(batch), |block| self.encrypt_lanes(block));

@@ -107,7 +107,9 @@ impl<const N: usize> Words<N> {
 }
 
 impl BlockCipher for Speck {
-    const CONSTANT_TIME: bool = true;
+    fn is_constant_time(&self) -> bool {
+        true
+    }
 
     fn encrypt(&self, blocks: &mut [Block]) {
         in_batches::<LANES>(blocks, |batch| self.encrypt_lanes(batch), |block| self.encrypt_lanes(block));

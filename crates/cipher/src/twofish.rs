@@ -218,7 +218,9 @@ fn store(words: [u32; 4]) -> Block {
 }
 
 impl BlockCipher for Twofish {
-    const CONSTANT_TIME: bool = false;
+    fn is_constant_time(&self) -> bool {
+        false
+    }
 
     fn encrypt(&self, blocks: &mut [Block]) {
         match self.layers {

@@ -37,7 +37,6 @@ mod schedule;
 mod serpent;
 #[cfg(feature = "sha2")]
 mod sha;
-mod software;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod vaes;

@@ -51,7 +51,9 @@ impl Serpent {
 }
 
 impl BlockCipher for Serpent {
-    const CONSTANT_TIME: bool = true;
+    fn is_constant_time(&self) -> bool {
+        true
+    }
 
     fn encrypt(&self, blocks: &mut [Block]) {
         self.apply(Direction::Encrypt, blocks);

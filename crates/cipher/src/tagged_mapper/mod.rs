@@ -27,20 +27,16 @@ use self::spec::{IvSource, Kind};
 pub use self::spec::{TaggedSpec, TaggedSpecError};
 use self::units::{AnyIv, AnyTag, MOST, UnitsWithTags};
 use crate::aegis::AegisKey;
-#[cfg(feature = "serpent")]
-use crate::backend::Serpent;
 use crate::backend::{AnyAes, BackendChoice, for_any_aes, make_with_aes};
 use crate::block::Direction;
 use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
-#[cfg(feature = "camellia")]
-use crate::library::Camellia;
 use crate::options::MapperOptions;
+#[cfg(feature = "other-ciphers")]
+use crate::other::{Name, OtherCipher};
 use crate::run::{DataUnitIndex, RunError, without_traces};
 use crate::spec::Cipher;
 use crate::tagged::Tagged;
-#[cfg(feature = "twofish")]
-use crate::twofish::Twofish;
 
 /// An authenticated cipher with its key. Holds expanded keys, wipes them on drop, can be shared by threads.
 ///
@@ -77,12 +73,8 @@ const _: () = assert!(size_of::<TaggedMapper>() <= 9728);
 enum KeyedKind {
     Gcm(AnyAes<InGcm>),
     Ccm(AnyAes<InCcm>),
-    #[cfg(feature = "serpent")]
-    SerpentGcm(Gcm<Serpent>),
-    #[cfg(feature = "twofish")]
-    TwofishGcm(Gcm<Twofish>),
-    #[cfg(feature = "camellia")]
-    CamelliaGcm(Gcm<Camellia>),
+    #[cfg(feature = "other-ciphers")]
+    OtherGcm(Gcm<OtherCipher>),
     ChaCha20Poly1305(ChaCha20Poly1305),
     Aegis128(Aegis<5>),
     Aegis256(Aegis<6>),
@@ -197,15 +189,10 @@ impl KeyedKind {
                     make_with_aes!(backend, expand => Ccm::new(expand(key).ok_or(wrong_length)?, *salt));
                 Self::Ccm(aes)
             }
-            #[cfg(feature = "serpent")]
-            Kind::Gcm(Cipher::Serpent) => {
-                Self::SerpentGcm(Gcm::new(Serpent::new(key, options.vectors_or_best()).ok_or(wrong_length)?))
-            }
-            #[cfg(feature = "twofish")]
-            Kind::Gcm(Cipher::Twofish) => Self::TwofishGcm(Gcm::new(Twofish::new(key).ok_or(wrong_length)?)),
-            #[cfg(feature = "camellia")]
-            Kind::Gcm(Cipher::Camellia) => {
-                Self::CamelliaGcm(Gcm::new(Camellia::new(key).ok_or(wrong_length)?))
+            #[cfg(feature = "other-ciphers")]
+            Kind::Gcm(cipher) if let Some(name) = Name::of(*cipher) => {
+                let cipher = OtherCipher::new(name, key, options.vectors_or_best()).ok_or(wrong_length)?;
+                Self::OtherGcm(Gcm::new(cipher))
             }
             Kind::Gcm(cipher) | Kind::Ccm(cipher) => {
                 return Err(KeyError::NotBuilt { feature: cipher.feature() });
@@ -232,12 +219,8 @@ impl KeyedKind {
         match self {
             Self::Gcm(aes) => for_any_aes!(aes, gcm => gcm.run(units)),
             Self::Ccm(aes) => for_any_aes!(aes, ccm => ccm.run(units)),
-            #[cfg(feature = "serpent")]
-            Self::SerpentGcm(gcm) => gcm.run(units),
-            #[cfg(feature = "twofish")]
-            Self::TwofishGcm(gcm) => gcm.run(units),
-            #[cfg(feature = "camellia")]
-            Self::CamelliaGcm(gcm) => gcm.run(units),
+            #[cfg(feature = "other-ciphers")]
+            Self::OtherGcm(gcm) => gcm.run(units),
             Self::ChaCha20Poly1305(cipher) => cipher.run(units),
             Self::Aegis128(aegis) => aegis.run(units),
             Self::Aegis256(aegis) => aegis.run(units),

@@ -151,7 +151,9 @@ impl Drop for PortableAes {
 }
 
 impl BlockCipher for PortableAes {
-    const CONSTANT_TIME: bool = true;
+    fn is_constant_time(&self) -> bool {
+        true
+    }
 
     fn encrypt(&self, blocks: &mut [Block]) {
         self.apply(Direction::Encrypt, blocks);

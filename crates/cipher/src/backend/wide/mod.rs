@@ -160,7 +160,9 @@ impl<I: Instructions> Wide<I> {
 }
 
 impl<I: Instructions> BlockCipher for Wide<I> {
-    const CONSTANT_TIME: bool = true;
+    fn is_constant_time(&self) -> bool {
+        true
+    }
 
     fn encrypt(&self, blocks: &mut [Block]) {
         self.instructions.ecb(&self.keys, Direction::Encrypt, Run::of_blocks(blocks));
