@@ -220,6 +220,7 @@ fn what_only_the_kernel_does_is_refused_by_its_name() {
         "--panic-on-corruption",
         "--check-at-most-once",
         "--use-tasklets",
+        "--error-as-corruption",
         "--root-hash-signature=x",
         "--face=fuse",
     ] {
@@ -228,6 +229,8 @@ fn what_only_the_kernel_does_is_refused_by_its_name() {
         let ran = names.run(&["open", "data", "name", "tree", &root, option, face]);
         assert!(ran.code == 1 && ran.stderr.contains(name), "{}", ran.stderr);
     }
+    let both = ["--error-as-corruption", "--panic-on-corruption", "--face=nbd"];
+    names.run(&[&["open", "data", "name", "tree", &root], &both[..]].concat()).fails(1, "only the kernel's");
     for option in ["--deferred", "--cancel-deferred"] {
         names.run(&["close", "name", option]).fails(1, option);
     }
