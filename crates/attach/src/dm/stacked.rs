@@ -90,7 +90,7 @@ pub fn open(new: NewMapping<'_>, line: impl FnOnce(&[String]) -> SecretBytes) ->
 }
 
 /// Puts the signature of a root hash (PKCS#7) where dm-verity finds it while this thread makes a mapping, and returns the name by
-/// which a table asks for it. The kernel compares it with the certificates that it was built with.
+/// which a table asks for it. The kernel compares it with the certificates in its trusted keyrings.
 ///
 /// # Errors
 /// [`DmError::Keyring`]: the kernel has no keyrings, or the signature is empty or longer than 32767 bytes.

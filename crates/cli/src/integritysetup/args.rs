@@ -125,7 +125,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub device_size: Option<u64>,
     /// resize: sectors of 512 bytes that are shown.
-    #[arg(long, value_name = "SECTORS")]
+    #[arg(long, short = 'b', value_name = "SECTORS")]
     pub size: Option<u64>,
     /// resize: write zeros to what is new, and do not compute its tags.
     #[arg(long)]

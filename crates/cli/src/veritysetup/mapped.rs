@@ -85,7 +85,7 @@ pub fn open(
         let failure = Failure::from(error).at(data);
         match (signed, request.has("error-as-corruption")) {
             (true, _) if refused => failure.hint(
-                "the kernel takes a signature of the root hash (PKCS#7, detached) only if a certificate that it was built with \
+                "the kernel takes a signature of the root hash (PKCS#7, detached) only if a certificate in its trusted keyrings \
                  belongs to it, and if it checks signatures at all (CONFIG_DM_VERITY_VERIFY_ROOTHASH_SIG)",
             ),
             (_, true) if refused => failure.hint("--error-as-corruption needs Linux 6.12"),
