@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use atrest_device::BlockDevice;
 use atrest_engine::verity::{
-    FecOptions, HashType, Layout, Pace, Parts, Superblock, Together, VerityDevice, VerityOptions, check,
+    Extent, FecOptions, HashType, Layout, Pace, Parts, Superblock, Together, VerityDevice, VerityOptions,
+    check,
 };
 use atrest_kdf::{Hash, digest};
 
@@ -94,7 +95,10 @@ fn read(parts: Parts, layout: Layout, root: &[u8]) {
     if small && layout.fec().is_none() {
         let mut progress = |_, _| {};
         let mut pace = Pace { threads: 1, cancel: None, progress: &mut progress, done: 0, total: 0 };
-        let report = check(parts, layout, root, &mut pace).expect("devices in memory do not fail");
+        let report = check(parts.clone(), layout.clone(), root, Extent::All, &mut pace)
+            .expect("devices in memory do not fail");
         assert!(report.bad_data + report.unknown <= data_len / u64::from(block));
+        let first = check(parts, layout, root, Extent::ToFirstBad, &mut pace).expect("as before");
+        assert_eq!(first.is_good(), report.is_good(), "both find whether something is bad");
     }
 }

@@ -32,5 +32,7 @@ done
 status=0
 chroot $root /bin/bash -c "cd /mnt/tests && export PATH=/mnt/bin:\$PATH CRYPTSETUP_PATH=/mnt/bin TMPDIR=/mnt LANG=C BASH_XTRACEFD=9 &&
     timeout $4 bash -x ./$2 2>&1 9> /mnt/trace" || status=$?
+# A test that ran out of time leaves its last line open.
+echo
 echo "RAN $(sed -n 's/^@*\([0-9][0-9]*\) .*/\1/p' $root/mnt/trace | sort -nu | tr '\n' ' ')"
 echo "STATUS $status"

@@ -27,6 +27,8 @@ mod integritysetup;
 #[cfg(test)]
 mod letters;
 mod meter;
+#[cfg(test)]
+mod options_of_peers;
 mod output;
 mod popt;
 mod progress;

@@ -86,6 +86,12 @@ impl<O: Known> Given<O> {
         self.0.iter().rev().find(|(option, _)| option.name() == name)?.1.as_deref()
     }
 
+    /// An old name of an option, which has no value, is from now on the new one.
+    pub fn rename(&mut self, options: &'static [O], old: &str, new: &str) {
+        let Some(named) = options.iter().find(|option| option.name() == new) else { return };
+        self.0.iter_mut().filter(|(option, _)| option.name() == old).for_each(|(option, _)| *option = named);
+    }
+
     /// All values of an option, in their order.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &OsStr> {
         self.0

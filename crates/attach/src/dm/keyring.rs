@@ -1,4 +1,4 @@
-//! The key of a LUKS2 volume in the kernel's keyring: dm-crypt reads it there, and no table shows it.
+//! What a table names and the kernel takes out of its keyring: the key of a LUKS2 volume, and the signature of a root hash.
 
 use std::ffi::CString;
 use std::io;
@@ -13,9 +13,15 @@ pub fn description(uuid: &str, digest: u32) -> String {
 /// Puts a key where dm-crypt finds it while this thread loads a table. It goes with the thread. `false` if the kernel has no keyrings.
 pub fn add(description: &str, key: &[u8]) -> io::Result<bool> {
     let description = CString::new(description).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    match sys::add_logon_key(&description, key) {
+    match sys::add_key(c"logon", &description, key) {
         Ok(()) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Puts a signature where dm-verity finds it while this thread loads a table. It goes with the thread.
+pub fn add_signature(description: &str, signature: &[u8]) -> io::Result<()> {
+    let description = CString::new(description).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    sys::add_key(c"user", &description, signature)
 }

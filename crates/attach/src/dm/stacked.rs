@@ -10,7 +10,7 @@ use super::error::DmError;
 use super::message::Message;
 use super::node::major_minor;
 use super::udev::{Audience, Cookie};
-use super::{DataDevice, change, check_free, check_name, map, node, remove, status, uuid_of};
+use super::{DataDevice, change, check_free, check_name, keyring, map, node, remove, status, uuid_of};
 
 /// A target that can stand alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,18 @@ pub fn open(new: NewMapping<'_>, line: impl FnOnce(&[String]) -> SecretBytes) ->
     // The mapping holds the loop devices from here on.
     drop(devices);
     mapped
+}
+
+/// Puts the signature of a root hash (PKCS#7) where dm-verity finds it while this thread makes a mapping, and returns the name by
+/// which a table asks for it. The kernel compares it with the certificates in its trusted keyrings.
+///
+/// # Errors
+/// [`DmError::Keyring`]: the kernel has no keyrings, or the signature is empty or longer than 32767 bytes.
+pub fn add_signature(name: &str, uuid: Option<&str>, signature: &[u8]) -> Result<String, DmError> {
+    let before = uuid.map_or_else(String::new, |uuid| format!("{uuid}-"));
+    let description = format!("cryptsetup:{before}{name}");
+    keyring::add_signature(&description, signature).map_err(DmError::Keyring)?;
+    Ok(description)
 }
 
 fn numbers(device: u64) -> String {

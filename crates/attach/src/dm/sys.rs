@@ -48,13 +48,13 @@ pub fn ioctl_none(fd: BorrowedFd<'_>, request: u32) -> io::Result<u32> {
     check(libc::c_long::from(done)).map(|value| value as u32)
 }
 
-/// Adds a key of type `logon`, which user space can't read back, to this thread's keyring.
-pub fn add_logon_key(description: &core::ffi::CStr, payload: &[u8]) -> io::Result<()> {
+/// Adds a key to this thread's keyring. User space can't read back one of type `logon`.
+pub fn add_key(kind: &core::ffi::CStr, description: &core::ffi::CStr, payload: &[u8]) -> io::Result<()> {
     // SAFETY: two strings that end in a zero byte and a payload with its length, all only read.
     check(unsafe {
         libc::syscall(
             libc::SYS_add_key,
-            c"logon".as_ptr(),
+            kind.as_ptr(),
             description.as_ptr(),
             payload.as_ptr(),
             payload.len(),

@@ -36,6 +36,8 @@ pub struct VerityTable<'a> {
     pub parity: Option<Parity>,
     /// Options that are a word alone, by the kernel's names.
     pub flags: Vec<&'static str>,
+    /// What the signature of the root hash is called in the kernel's keyring.
+    pub signature: Option<String>,
 }
 
 impl VerityTable<'_> {
@@ -49,6 +51,9 @@ impl VerityTable<'_> {
             options.push(format!(
                 "use_fec_from_device {device} fec_start {start} fec_blocks {blocks} fec_roots {roots}"
             ));
+        }
+        if let Some(signature) = &self.signature {
+            options.push(format!("root_hash_sig_key_desc {signature}"));
         }
         let mut line = format!(
             "{} {data} {tree} {} {} {} {} {} {} {salt}",
@@ -124,6 +129,7 @@ mod tests {
             salt: &[],
             parity: None,
             flags: Vec::new(),
+            signature: None,
         };
         let devices = ["7:0".into(), "7:1".into(), "7:2".into()];
         let bare = table.line(&devices);
@@ -138,5 +144,9 @@ mod tests {
         assert_eq!((parsed.words[7].as_str(), parsed.value("fec_roots")), ("sha256", Some("24")));
         assert!(parsed.has("ignore_zero_blocks") && !parsed.has("check_at_most_once"));
         assert_eq!(VerityLine::parse(b"1 7:0 7:1 4096"), None);
+        (table.parity, table.signature) = (None, Some("cryptsetup:abc-root".into()));
+        let signed = table.line(&devices);
+        let expected = "1 7:0 7:1 4096 512 100 1 sha256 abababab 0102 3 ignore_zero_blocks root_hash_sig_key_desc cryptsetup:abc-root";
+        assert_eq!(core::str::from_utf8(&signed), Ok(expected));
     }
 }

@@ -153,8 +153,8 @@ pub struct EraseArgs {
     pub target: TargetArgs,
 }
 
-/// Mend a header: rewrite a damaged copy from the good one (LUKS2, flash), correct known faults (LUKS1). With --store, mend a sealed
-/// volume, too.
+/// Mend a header: rewrite a damaged copy from the good one (LUKS2, flash), correct known faults (LUKS1), complete the zone in which a
+/// re-encryption was interrupted. With --store, mend a sealed volume, too.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 With --store a sealed volume is opened and every unit of it is read. A unit with one wrong bit is restored. What can't be restored is

@@ -47,7 +47,7 @@ pub struct VerityFormatArgs {
     pub place: TreePlaceArgs,
 }
 
-/// Read everything, and name each block that is not as it was.
+/// Read everything, and name the first block that is not as it was; with --all each of them.
 ///
 /// Ends with 2 if a block was changed and can't be repaired, and with 1 if the root hash is that of another tree. Nothing is
 /// written: a repaired block is as bad on its device as before.
@@ -63,6 +63,9 @@ pub struct VerityVerifyArgs {
     pub tree: PathBuf,
     #[command(flatten)]
     pub root: RootArgs,
+    /// Go on behind a block that is bad and can't be repaired, and name all. Takes hours for noise that has parity.
+    #[arg(long)]
+    pub all: bool,
     /// Threads that hash [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,

@@ -12,7 +12,7 @@ use atrest_volume::{
 use serde_json::json;
 
 use super::target::{Target, contents, header_path, open_device, write_private};
-use super::{bitlocker, flash, foreign, text, veracrypt};
+use super::{bitlocker, flash, foreign, recover, text, veracrypt};
 use crate::args::header::{
     EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs, LuksVersion,
     RepairArgs, UuidArgs,
@@ -231,15 +231,22 @@ pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
             found.first
         ));
     }
-    let text = match (repaired, overwritten.is_empty()) {
-        (true, _) => "the header is whole again",
-        (false, true) => "nothing needs repair",
-        (false, false) => "the header is whole, but can't make up what was in a keyslot's area",
+    let recovered = locked.luks2().is_some_and(|luks2| luks2.is_interrupted());
+    if recovered {
+        drop(device);
+        recover::zone(args, output)?;
+    }
+    let text = match (repaired, overwritten.is_empty(), recovered) {
+        (_, _, true) => "the zone in which the re-encryption was interrupted is done",
+        (true, _, _) => "the header is whole again",
+        (false, true, _) => "nothing needs repair",
+        (false, false, _) => "the header is whole, but can't make up what was in a keyslot's area",
     };
     let areas: Vec<_> = overwritten
         .iter()
         .map(|found| json!({ "keyslot": found.keyslot, "sectors": found.sectors, "first": found.first }))
         .collect();
-    let report = json!({ "repaired": repaired, "damage": damage, "overwritten": areas });
+    let report =
+        json!({ "repaired": repaired, "damage": damage, "overwritten": areas, "recovered": recovered });
     output.done(&report, &format!("{shown}: {text}"))
 }

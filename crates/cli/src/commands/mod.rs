@@ -35,6 +35,7 @@ mod passphrase;
 mod policies;
 mod preflight;
 mod protectors;
+mod recover;
 mod reencrypt;
 mod reencrypt_served;
 pub mod scrub;

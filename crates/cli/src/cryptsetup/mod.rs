@@ -31,6 +31,8 @@ use crate::meter::Lines;
 use crate::output::{Output, Questions, plain};
 use crate::secrets::Source;
 use crate::{commands, usage};
+#[cfg(test)]
+pub use option::OPTIONS;
 use translate::Job;
 use words::{Answer, Request};
 

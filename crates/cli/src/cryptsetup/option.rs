@@ -53,6 +53,7 @@ pub const OPTIONS: &[Opt] = &[
     with("allow-discards", None, Flag, OPENS),
     any("batch-mode", Some('q'), Flag),
     with("cancel-deferred", None, Flag, &[Close]),
+    any("block-size", Some('B'), Number),
     any("cipher", Some('c'), Text),
     any("debug", None, Flag),
     any("debug-json", None, Flag),
@@ -109,6 +110,7 @@ pub const OPTIONS: &[Opt] = &[
     with("luks2-keyslots-size", None, Size, FORMATS),
     with("luks2-metadata-size", None, Size, FORMATS),
     any("master-key-file", None, Text),
+    any("new", Some('N'), Flag),
     with("new-key-description", None, Text, &[AddKey]),
     with("new-key-size", None, Number, &[Reencrypt]),
     with("new-key-slot", None, Number, &[AddKey]),
@@ -117,6 +119,7 @@ pub const OPTIONS: &[Opt] = &[
     any("new-keyfile-size", None, Number),
     with("new-token-id", None, Number, &[AddKey]),
     with("new-volume-key-file", None, Text, &[Reencrypt]),
+    with("new-volume-key-keyring", None, Text, &[Reencrypt]),
     with("offset", Some('o'), Number, &[Open, Reencrypt, Refresh, Format]),
     with("pbkdf", None, Text, MEASURES),
     with("pbkdf-force-iterations", None, Number, MAKES_KEYSLOTS),
@@ -156,6 +159,8 @@ pub const OPTIONS: &[Opt] = &[
     any("tries", Some('T'), Number),
     any("type", Some('M'), Text),
     with("unbound", None, Flag, &[Open, Refresh, AddKey, Dump, Token]),
+    any("use-directio", None, Flag),
+    any("use-fsync", None, Flag),
     with("use-random", None, Flag, FORMATS),
     with("use-urandom", None, Flag, FORMATS),
     with("uuid", None, Text, &[Reencrypt, Format, Uuid]),
@@ -166,20 +171,37 @@ pub const OPTIONS: &[Opt] = &[
     any("verify-passphrase", Some('y'), Flag),
     any("volume-key-file", None, Text),
     any("volume-key-keyring", None, Text),
+    any("write-log", None, Flag),
 ];
 
-/// Options whose hardware or kernel is missing, and which.
-pub const WITHOUT_MEANS: &[(&str, &str)] = &[
-    ("hw-opal", "drives that encrypt themselves (OPAL) are not spoken to"),
-    ("hw-opal-factory-reset", "drives that encrypt themselves (OPAL) are not spoken to"),
-    ("hw-opal-only", "drives that encrypt themselves (OPAL) are not spoken to"),
-    ("integrity-inline", "it needs a drive with room for tags in its sectors"),
-    ("perf-high_priority", "it needs a kernel from 6.10 on, and is not asked for here yet"),
+/// Options whose hardware or kernel is missing, which, and what to do.
+pub const WITHOUT_MEANS: &[(&str, &str, &str)] = &[
+    ("hw-opal", OPAL, "leave it out: the data is encrypted in software then"),
+    ("hw-opal-factory-reset", OPAL, "cryptsetup 2.7 and later, or sedutil, resets such a drive"),
+    ("hw-opal-only", OPAL, "leave it out: the data is encrypted in software then"),
+    (
+        "integrity-inline",
+        "it needs a drive with room for tags in its sectors",
+        "leave it out: tags lie in areas of their own then",
+    ),
+    (
+        "new-volume-key-keyring",
+        "a re-encryption takes its new volume key from a file, or draws one",
+        "put it into a file that only root can read, and give --new-volume-key-file",
+    ),
+    (
+        "perf-high_priority",
+        "it needs a kernel from 6.10 on, and is not asked for here yet",
+        "leave it out: nothing but its speed depends on it",
+    ),
 ];
+
+const OPAL: &str = "drives that encrypt themselves (OPAL) are not spoken to";
 
 /// Options that change nothing here, and why nothing is lost by that: keys come from the kernel's random source in any case,
 /// passphrases are not judged, locks are always taken, tokens of others are never loaded, what a device holds is told only where
-/// somebody is asked, and there is no more to tell.
+/// somebody is asked, and there is no more to tell. The last four are of the program that re-encrypted before there was an action for
+/// it: ours writes as it must for every power loss to be survived.
 pub const WITHOUT_EFFECT: &[&str] = &[
     "use-random",
     "use-urandom",
@@ -198,4 +220,8 @@ pub const WITHOUT_EFFECT: &[&str] = &[
     "batch-mode",
     "tries",
     "timeout",
+    "block-size",
+    "use-directio",
+    "use-fsync",
+    "write-log",
 ];

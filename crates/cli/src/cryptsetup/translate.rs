@@ -79,7 +79,7 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
         }
         Action::Dump => dump(&mut line)?,
         Action::Erase => one(on_header(&mut line, &["erase"])),
-        Action::Repair => one(on_header(&mut line, &["repair"])),
+        Action::Repair => one(repair(&mut line)),
         Action::HeaderBackup => one(backup(&mut line, &["header", "backup"])?),
         Action::HeaderRestore => one(backup(&mut line, &["header", "restore", "--replace-other-volume"])?),
         Action::Config => config(&mut line)?,
@@ -247,10 +247,9 @@ impl<'a> Line<'a> {
         let name = self.request.action.spelling().name;
         let unused = |option: &&str| !self.used.contains(option) && !WITHOUT_EFFECT.contains(option);
         let found = self.request.names().find(|option| unused(option));
-        let why = found.and_then(|option| WITHOUT_MEANS.iter().find(|(name, _)| *name == option));
-        if let Some((option, why)) = why {
-            return Err(Failure::parameters(format!("--{option} can't be had: {why}"))
-                .hint("leave it out; docs/CRYPTSETUP.md says what each action takes"));
+        let why = found.and_then(|option| WITHOUT_MEANS.iter().find(|(name, ..)| *name == option));
+        if let Some((option, why, instead)) = why {
+            return Err(Failure::parameters(format!("--{option} can't be had: {why}")).hint(*instead));
         }
         match found {
             Some(option) => Err(Failure::parameters(format!("--{option} has no meaning for {name} here"))
@@ -749,6 +748,16 @@ fn on_header(line: &mut Line<'_>, command: &[&str]) -> Vec<OsString> {
     line.words(&["--quiet"]);
     line.words(command);
     line.uses(&["type"]);
+    line.pass(&["header"]);
+    line.operands([line.request.first()]);
+    line.words.split_off(0)
+}
+
+/// A passphrase is needed where a re-encryption was interrupted in the middle of a zone.
+fn repair(line: &mut Line<'_>) -> Vec<OsString> {
+    line.words(&["--quiet", "repair"]);
+    line.uses(&["type"]);
+    line.secret();
     line.pass(&["header"]);
     line.operands([line.request.first()]);
     line.words.split_off(0)

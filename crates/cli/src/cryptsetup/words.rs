@@ -86,10 +86,12 @@ impl Request {
 
 /// Reads the words behind the program's name.
 pub fn read(words: impl Iterator<Item = OsString>) -> Result<Answer, Failure> {
-    let Line { action, operands, given } = match popt::read("cryptsetup", OPTIONS, told, words)? {
+    let Line { action, operands, mut given } = match popt::read("cryptsetup", OPTIONS, told, words)? {
         popt::Answer::Request(line) => line,
         popt::Answer::Text(text) => return Ok(Answer::Text(text)),
     };
+    // What the program was told that re-encrypted before there was an action for it.
+    given.rename(OPTIONS, "new", "encrypt");
     let (action, kind) = Action::named(&action)?;
     let mut request = Request { action, kind: kind.map(str::to_owned), operands, given };
     if request.kind.is_none() {

@@ -34,6 +34,12 @@ pub struct Args {
     /// Tell how it ended.
     #[arg(long, short)]
     pub verbose: bool,
+    /// Taken, and changes nothing: there is no more to tell.
+    #[arg(long, hide = true)]
+    pub debug: bool,
+    /// Taken, and changes nothing: what a device holds is told only where somebody is asked.
+    #[arg(long, hide = true)]
+    pub disable_blkid: bool,
     /// Hash: crc32c, crc32, xxhash64, sha1, sha256, sha512, hmac-sha1, hmac-sha256, hmac-sha512.
     #[arg(long, short = 'I', value_name = "HASH", default_value = "crc32c")]
     pub integrity: String,
@@ -119,7 +125,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub device_size: Option<u64>,
     /// resize: sectors of 512 bytes that are shown.
-    #[arg(long, value_name = "SECTORS")]
+    #[arg(long, short = 'b', value_name = "SECTORS")]
     pub size: Option<u64>,
     /// resize: write zeros to what is new, and do not compute its tags.
     #[arg(long)]

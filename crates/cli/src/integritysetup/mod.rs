@@ -31,6 +31,8 @@ use crate::meter::{Lines, Meter};
 use crate::output::Output;
 use crate::stacked::{self, Removal};
 use crate::{commands, secrets};
+#[cfg(test)]
+pub use args::Args as CommandLine;
 use args::{Action, Args};
 
 /// Whether a program of this name is to behave as integritysetup.

@@ -25,6 +25,10 @@ const FLAGS: [(&str, &str); 6] = [
     ("use-tasklets", "try_verify_in_tasklet"),
 ];
 
+/// The kernel's words for `--error-as-corruption` beside what is to happen then.
+const ON_ERROR: [(&str, &str); 2] =
+    [("restart-on-corruption", "restart_on_error"), ("panic-on-corruption", "panic_on_error")];
+
 /// Opens data under its tree as `/dev/mapper/NAME`.
 pub fn open(
     request: &Request,
@@ -41,6 +45,13 @@ pub fn open(
         blocks: fec.blocks(),
         start: fec.offset() / u64::from(fec.block()),
     });
+    let signature = match request.value("root-hash-signature") {
+        None => None,
+        Some(file) => {
+            Some(stacked::add_signature(name, ready.uuid.as_deref(), &signature(Path::new(file))?)?)
+        }
+    };
+    let signed = signature.is_some();
     let table = VerityTable {
         hash_type: parameters.hash_type().number(),
         data_block: parameters.data_block(),
@@ -51,7 +62,8 @@ pub fn open(
         root: ready.root.as_bytes(),
         salt: parameters.salt(),
         parity,
-        flags: FLAGS.iter().filter(|(option, _)| request.has(option)).map(|(_, word)| *word).collect(),
+        flags: flags(request),
+        signature,
     };
     let opened = |path: &Path| {
         FileDevice::open(path, Access::ReadOnlyShared).map_err(|error| Failure::from(error).at(path))
@@ -68,8 +80,49 @@ pub fn open(
         read_only: true,
         devices,
     };
-    stacked::open(new, |numbers| table.line(numbers)).map_err(|error| Failure::from(error).at(data))?;
+    stacked::open(new, |numbers| table.line(numbers)).map_err(|error| {
+        let refused = matches!(error, DmError::Table(_));
+        let failure = Failure::from(error).at(data);
+        match (signed, request.has("error-as-corruption")) {
+            (true, _) if refused => failure.hint(
+                "the kernel takes a signature of the root hash (PKCS#7, detached) only if a certificate in its trusted keyrings \
+                 belongs to it, and if it checks signatures at all (CONFIG_DM_VERITY_VERIFY_ROOTHASH_SIG)",
+            ),
+            (_, true) if refused => failure.hint("--error-as-corruption needs Linux 6.12"),
+            _ => failure,
+        }
+    })?;
     Ok(0)
+}
+
+/// The kernel's words for the options that are there.
+fn flags(request: &Request) -> Vec<&'static str> {
+    let mut flags: Vec<_> =
+        FLAGS.iter().filter(|(option, _)| request.has(option)).map(|(_, word)| *word).collect();
+    if request.has("error-as-corruption") {
+        flags.extend(ON_ERROR.iter().filter(|(option, _)| request.has(option)).map(|(_, word)| *word));
+    }
+    flags
+}
+
+/// Most bytes of a key of the kernel's type `user`.
+const SIGNATURE_MOST: u64 = 32767;
+
+/// The signature of a root hash.
+fn signature(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |error: std::io::Error| Failure::io(&error).with_code(Some(1)).at(path);
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut signature = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(file, SIGNATURE_MOST + 1), &mut signature)
+        .map_err(failed)?;
+    match signature.len() as u64 {
+        0 => Err(Failure::parameters("the signature of the root hash is empty").at(path)),
+        len if len > SIGNATURE_MOST => Err(Failure::parameters(format!(
+            "the signature of the root hash is longer than {SIGNATURE_MOST} bytes, which is the most that the kernel takes"
+        ))
+        .at(path)),
+        _ => Ok(signature),
+    }
 }
 
 /// Tells of a mapping as veritysetup does.
@@ -131,6 +184,7 @@ fn told(path: &str, found: &Stacked, line: &VerityLine) -> Option<String> {
         |word: &str| if matches!(word, "check_at_most_once" | "try_verify_in_tasklet") { "" } else { " " };
     let flags: String = FLAGS
         .iter()
+        .chain(&ON_ERROR)
         .filter(|(_, flag)| line.has(flag))
         .map(|(_, flag)| format!("{flag}{}", word(flag)))
         .collect();

@@ -23,6 +23,8 @@ use crate::cryptsetup::ended;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::stacked::{self, Removal};
+#[cfg(test)]
+pub use option::OPTIONS;
 use option::{Action, KERNEL};
 use words::{Answer, Request};
 
@@ -94,6 +96,7 @@ fn perform(request: &Request) -> Result<u8, Failure> {
                 data: path(0),
                 tree: path(1),
                 root: root(request, 2)?,
+                all: false,
                 threads: None,
                 tree_args: tree_without_superblock(request),
                 place: place(request),
@@ -152,12 +155,6 @@ fn root(request: &Request, at: usize) -> Result<RootArgs, Failure> {
 
 /// Serves the data under its name.
 fn open(request: &Request, output: &Output) -> Result<u8, Failure> {
-    if request.has("root-hash-signature") {
-        return Err(Failure::parameters(
-            "--root-hash-signature: signatures of root hashes are not checked here",
-        )
-        .hint("check the signature with another program, and give the root hash that it signs"));
-    }
     let asked = request.text("face").or_else(|| std::env::var("ATREST_FACE").ok());
     let mapped = asked.as_deref() == Some("dm") || asked.is_none() && atrest_attach::dm::is_there();
     if mapped {
@@ -174,6 +171,12 @@ fn open(request: &Request, output: &Output) -> Result<u8, Failure> {
             .hint("dm maps it in the kernel, nbd serves it on a socket, fuse:DIR as a file in DIR"));
         }
     };
+    if request.has("root-hash-signature") {
+        return Err(Failure::parameters(
+            "--root-hash-signature: only the kernel's dm-verity checks signatures of root hashes",
+        )
+        .hint("check the signature with another program, and give the root hash that it signs"));
+    }
     if let Some(name) = KERNEL.iter().find(|name| request.has(name)) {
         return Err(Failure::parameters(format!("--{name}: only the kernel's dm-verity does that"))
             .hint("leave it out: a block that was changed is an I/O error"));

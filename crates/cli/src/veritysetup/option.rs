@@ -67,6 +67,7 @@ pub const OPTIONS: &[Opt] = &[
     opt("data-blocks", None, Number(64), &[]),
     opt("debug", None, Flag, &[]),
     opt("deferred", None, Flag, &[Close]),
+    opt("error-as-corruption", None, Flag, &[Open]),
     opt("face", None, Text, &[]),
     opt("fec-device", None, Text, &[]),
     opt("fec-offset", None, Number(64), &[]),
@@ -83,6 +84,7 @@ pub const OPTIONS: &[Opt] = &[
     opt("root-hash-file", None, Text, &[Format, Open, Verify]),
     opt("root-hash-signature", None, Text, &[Open]),
     opt("salt", Some('s'), Text, &[]),
+    opt("shared", None, Flag, &[Open]),
     opt("use-tasklets", None, Flag, &[Open]),
     opt("uuid", None, Text, &[]),
     opt("verbose", Some('v'), Flag, &[]),
@@ -98,6 +100,7 @@ pub const EXCLUSIVE: &[(&str, &str)] = &[
 /// What only the kernel's dm-verity does. Where a process of ours serves the data they are refused.
 pub const KERNEL: &[&str] = &[
     "check-at-most-once",
+    "error-as-corruption",
     "ignore-corruption",
     "panic-on-corruption",
     "restart-on-corruption",

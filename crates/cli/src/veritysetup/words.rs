@@ -71,6 +71,12 @@ fn check(request: &Request) -> Result<(), Failure> {
     if let Some(option) = request.given.options().find(wrong) {
         return Err(Failure::parameters(format!("--{} does not go with {name}", option.name)));
     }
+    let acts = ["restart-on-corruption", "panic-on-corruption"].iter().any(|name| request.has(name));
+    if request.has("error-as-corruption") && !acts {
+        return Err(Failure::parameters(
+            "--error-as-corruption needs --restart-on-corruption or --panic-on-corruption",
+        ));
+    }
     match EXCLUSIVE.iter().find(|(one, other)| request.has(one) && request.has(other)) {
         Some((one, other)) => Err(Failure::parameters(format!("--{one} and --{other} exclude one another"))),
         None => Ok(()),

@@ -84,8 +84,6 @@ const ACTIONS: &[(&str, &[&str])] = &[
     ("luksErase", &["dev"]),
 ];
 
-/// Of the tool that reencrypted before there was an action for it; its options have no meaning any more.
-const OF_THE_OLD_TOOL: [&str; 5] = ["block-size", "new", "use-directio", "use-fsync", "write-log"];
 const ANSWERS: [&str; 4] = ["help", "usage", "version", "test-args"];
 
 /// The options that Debian's cryptsetup lists, each with a value where it needs one.
@@ -96,7 +94,7 @@ fn options_of_debian() -> Vec<String> {
         let Some((_, rest)) = line.split_once("--").filter(|(front, _)| front.len() <= 6) else { continue };
         let word = rest.split_whitespace().next().expect("a word");
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        if OF_THE_OLD_TOOL.contains(&name) || ANSWERS.contains(&name) {
+        if ANSWERS.contains(&name) {
             continue;
         }
         let value = match (name, value) {

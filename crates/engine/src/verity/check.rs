@@ -29,6 +29,8 @@ pub struct Report {
     pub other_root: Option<Digest>,
     /// Blocks of data that nothing can be said of, because a block of the tree above them is bad.
     pub unknown: u64,
+    /// Whether the check ended at a bad block: there may be more. The numbers count what was seen until then.
+    pub ended_early: bool,
 }
 
 impl Report {
@@ -44,18 +46,33 @@ impl Report {
     }
 }
 
-/// Reads and hashes everything.
+/// How far a check goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Everything, whatever is found. Noise with parity takes hours: each of its blocks is tried to be repaired.
+    All,
+    /// Up to the first block that is bad and can't be repaired, or a few of them: each thread ends at its own.
+    ToFirstBad,
+}
+
+/// Reads and hashes everything, or as far as `extent` says.
 ///
 /// # Errors
 /// [`VerityError::RootHashLen`] or [`VerityError::TooShort`] if the parts do not fit together,
 /// [`VerityError::Device`] if one can't be read, and [`VerityError::Cancelled`] if it is stopped.
-pub fn check(parts: Parts, layout: Layout, root: &[u8], pace: &mut Pace<'_>) -> Result<Report, VerityError> {
-    let mut report = check_against(parts.clone(), layout.clone(), root, pace)?;
+pub fn check(
+    parts: Parts,
+    layout: Layout,
+    root: &[u8],
+    extent: Extent,
+    pace: &mut Pace<'_>,
+) -> Result<Report, VerityError> {
+    let mut report = check_against(parts.clone(), layout.clone(), root, extent, pace)?;
     if report.is_root_wrong(&layout) {
         // Was something changed, or is it the wrong root hash? Then all the rest fits together.
         let actual = super::build::root(&parts, &layout)?;
         pace.done = 0;
-        if check_against(parts, layout, actual.as_bytes(), pace)?.is_good() {
+        if check_against(parts, layout, actual.as_bytes(), Extent::ToFirstBad, pace)?.is_good() {
             report.other_root = Some(actual);
         }
     }
@@ -66,6 +83,7 @@ fn check_against(
     parts: Parts,
     layout: Layout,
     root: &[u8],
+    extent: Extent,
     pace: &mut Pace<'_>,
 ) -> Result<Report, VerityError> {
     let found = std::sync::Arc::new(Mutex::new(Report::default()));
@@ -85,12 +103,16 @@ fn check_against(
             }
         }
         false => {
-            check_data(&trusted, &found, (&bad_data, &unknown), pace)?;
-            check_tree(&trusted, &found, pace)?;
+            let may_go_on = |found: &Mutex<Report>| extent == Extent::All || lock(found).is_good();
+            check_data(&trusted, &found, (&bad_data, &unknown), &may_go_on, pace)?;
+            if may_go_on(&found) {
+                check_tree(&trusted, &found, &may_go_on, pace)?;
+            }
         }
     }
     drop(trusted);
     let mut report = lock(&found).clone();
+    report.ended_early = extent == Extent::ToFirstBad && !report.is_good();
     report.bad_data = bad_data.into_inner();
     report.unknown = unknown.into_inner();
     Ok(report)
@@ -125,6 +147,7 @@ fn check_data(
     trusted: &Trusted,
     found: &Mutex<Report>,
     (bad_data, unknown): (&AtomicU64, &AtomicU64),
+    may_go_on: &(impl Fn(&Mutex<Report>) -> bool + Sync),
     pace: &mut Pace<'_>,
 ) -> Result<(), VerityError> {
     let layout = &trusted.layout;
@@ -134,6 +157,9 @@ fn check_data(
     each(parents.div_ceil(at_once), pace, Vec::new, |item, piece: &mut Vec<u8>| {
         let mut bytes = 0;
         for parent in item * at_once..((item + 1) * at_once).min(parents) {
+            if !may_go_on(found) {
+                break;
+            }
             let (first, count) = children.range(parent, 1);
             bytes += count * children.block as u64;
             if !is_good(trusted.tree_block(0, parent), found)? {
@@ -152,6 +178,9 @@ fn check_data(
                 wrong = (first..first + count).collect();
             }
             for block in wrong {
+                if !may_go_on(found) {
+                    break;
+                }
                 piece.resize(children.block, 0);
                 if !is_good(trusted.data(block, piece), found)? {
                     bad_data.fetch_add(1, Ordering::Relaxed);
@@ -163,7 +192,12 @@ fn check_data(
 }
 
 /// What the tree has between and behind its hashes. Each block's hash was checked on the way down to the data.
-fn check_tree(trusted: &Trusted, found: &Mutex<Report>, pace: &mut Pace<'_>) -> Result<(), VerityError> {
+fn check_tree(
+    trusted: &Trusted,
+    found: &Mutex<Report>,
+    may_go_on: &(impl Fn(&Mutex<Report>) -> bool + Sync),
+    pace: &mut Pace<'_>,
+) -> Result<(), VerityError> {
     for (level, lies_in) in trusted.layout.tree.levels().iter().enumerate() {
         let children = Children::of(&trusted.parts, &trusted.layout, level);
         each(
@@ -171,6 +205,9 @@ fn check_tree(trusted: &Trusted, found: &Mutex<Report>, pace: &mut Pace<'_>) -> 
             pace,
             || (),
             |parent, ()| {
+                if !may_go_on(found) {
+                    return Ok(0);
+                }
                 let block = trusted.tree_block(level, parent);
                 if is_good(block.as_ref().map_err(|error| *error), found)?
                     && let Ok(block) = block

@@ -26,7 +26,7 @@ pub use atrest_format::verity::{
     TreePlace,
 };
 pub use build::build;
-pub use check::{MAX_NAMED, Report, check};
+pub use check::{Extent, MAX_NAMED, Report, check};
 pub use device::{VerityDevice, VerityOptions};
 pub use error::{Part, VerityError};
 pub use hasher::Digest;

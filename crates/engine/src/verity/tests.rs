@@ -168,7 +168,7 @@ impl Case {
     fn check(&self, directory: &Path, root: &[u8]) -> Result<Report, VerityError> {
         let parts = self.files(directory, Access::ReadOnly);
         let layout = self.layout(parts.tree.size())?;
-        check(parts, layout, root, &mut pace(&mut |_, _| {}))
+        check(parts, layout, root, Extent::All, &mut pace(&mut |_, _| {}))
     }
 }
 
@@ -311,7 +311,8 @@ impl Made {
 
     fn report(&self) -> Report {
         let none = &mut |_, _| {};
-        check(self.parts(), self.layout.clone(), self.root.as_bytes(), &mut pace(none)).expect("a report")
+        check(self.parts(), self.layout.clone(), self.root.as_bytes(), Extent::All, &mut pace(none))
+            .expect("a report")
     }
 }
 
@@ -368,6 +369,32 @@ fn each_changed_block_is_an_error_with_its_number_and_the_others_are_data() {
 }
 
 #[test]
+fn a_check_up_to_the_first_bad_block_repairs_what_it_can_and_tries_no_more_after_one_that_it_can_t() {
+    let made = made(700, Some(4));
+    let report = || {
+        let none = &mut |_, _| {};
+        let mut pace = Pace { threads: 1, ..pace(none) };
+        check(made.parts(), made.layout.clone(), made.root.as_bytes(), Extent::ToFirstBad, &mut pace)
+            .expect("a report")
+    };
+    flip(&made.data, 5);
+    let whole = report();
+    assert!(whole.is_good() && !whole.ended_early, "{whole:?}");
+    assert_eq!(whole.repaired.iter().copied().collect::<Vec<_>>(), [BlockPlace { height: 0, block: 0 }]);
+    // Noise over everything behind: nothing of it can be repaired, and it is said of the first block alone.
+    let noise = [0x5a_u8; 512 * 600];
+    made.data.write_at(100 * 512, &noise).expect("inside");
+    let ended = report();
+    assert!(!ended.is_good() && ended.ended_early);
+    assert_eq!((ended.bad.len(), ended.bad_data, ended.unknown), (1, 1, 0));
+    // A bad block of the tree ends it, too, and so do bytes beside the hashes.
+    let top = made.layout.tree().levels()[2].first * 512;
+    flip(&made.tree, top + 3);
+    let other = report();
+    assert!(other.ended_early && other.bad.len() <= 2, "{other:?}");
+}
+
+#[test]
 fn a_changed_block_of_the_tree_fails_what_it_vouches_for_and_nothing_else() {
     let made = made(700, None);
     let levels = made.layout.tree().levels().to_vec();
@@ -391,8 +418,9 @@ fn a_changed_block_of_the_tree_fails_what_it_vouches_for_and_nothing_else() {
 fn the_root_hash_of_another_tree_is_told_from_a_changed_block() {
     let made = made(700, None);
     let none = &mut |_, _| {};
-    let mut against =
-        |root: &[u8]| check(made.parts(), made.layout.clone(), root, &mut pace(none)).expect("a report");
+    let mut against = |root: &[u8]| {
+        check(made.parts(), made.layout.clone(), root, Extent::All, &mut pace(none)).expect("a report")
+    };
     let mut report = against(&[0x5a; 32]);
     assert_eq!(report.other_root.take(), Some(made.root));
     assert!(!report.is_good() && report.is_root_wrong(&made.layout));
@@ -413,8 +441,8 @@ fn bytes_beside_the_hashes_are_told_only_where_the_hash_above_vouches_for_them()
     made.tree.write_at(at, &top).expect("inside");
     let root = made.layout.hasher.digest(&top);
     let none = &mut |_, _| {};
-    let report =
-        check(made.parts(), made.layout.clone(), root.as_bytes(), &mut pace(none)).expect("a report");
+    let report = check(made.parts(), made.layout.clone(), root.as_bytes(), Extent::All, &mut pace(none))
+        .expect("a report");
     assert!(!report.is_good() && report.bad.is_empty());
     assert_eq!(report.spare.iter().copied().collect::<Vec<_>>(), [BlockPlace { height: 2, block: 0 }]);
 }
@@ -598,6 +626,7 @@ fn progress_ends_at_the_total_that_it_was_told_of() {
     build(&made.parts(), Together::default(), &made.layout, None, &mut pace(&mut hear)).expect("a tree");
     assert!(last.0 == last.1 && last.1 > 700 * 512, "{last:?}");
     let mut hear = |done, total| last = (done, total);
-    check(made.parts(), made.layout.clone(), made.root.as_bytes(), &mut pace(&mut hear)).expect("a report");
+    check(made.parts(), made.layout.clone(), made.root.as_bytes(), Extent::All, &mut pace(&mut hear))
+        .expect("a report");
     assert_eq!(last, (700 * 512, 700 * 512));
 }

@@ -182,12 +182,17 @@ impl Stage {
     fn finish(&self, who: Who) {
         let (only_the_end, old_key_is_gone) = (self.only_the_end_is_left(), self.old_key_is_gone());
         if who == Who::Cryptsetup && self.is_hot() {
-            // cryptsetup recovers a half-written zone by another command.
-            let repair = cryptsetup("repair --key-file").arg(&self.key);
+            // cryptsetup recovers a half-written zone by another command, which we have, too.
+            let repair = match self.resilience {
+                "journal" => atrest("repair --key-file"),
+                _ => cryptsetup("repair --key-file"),
+            };
+            let repair = repair.arg(&self.key);
             match self.job.has_own_header() {
                 true => repair.arg("--header").arg(&self.header).arg(&self.image).ok(),
                 false => repair.arg(&self.image).ok(),
             };
+            assert!(!self.is_hot(), "the zone is done");
         }
         if self.in_progress() == Some(false) {
             // It was the last zone.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use atrest_device::BlockDevice;
 use atrest_engine::contents::in_the_way;
 use atrest_engine::verity::{
-    BlockPlace, Digest, Layout, Pace, Part, Report, Superblock, VerityDevice, VerityError, VerityOptions,
-    build, check,
+    BlockPlace, Digest, Extent, Layout, Pace, Part, Report, Superblock, VerityDevice, VerityError,
+    VerityOptions, build, check,
 };
 use atrest_engine::{Access, is_same};
 use serde_json::json;
@@ -122,7 +122,8 @@ pub fn verify(args: &VerityVerifyArgs, output: &Output) -> Result<(), Failure> {
         bar.set_length(total);
         bar.set_position(done);
     };
-    let report = check(parts, layout.clone(), root.as_bytes(), &mut pace(args.threads, &mut update));
+    let extent = if args.all { Extent::All } else { Extent::ToFirstBad };
+    let report = check(parts, layout.clone(), root.as_bytes(), extent, &mut pace(args.threads, &mut update));
     bar.finish_and_clear();
     let report = report.map_err(failed)?;
     if output.is_json() {
@@ -167,7 +168,12 @@ fn verdict(report: &Report, layout: &Layout) -> Option<Failure> {
         0 => String::new(),
         count => format!("; of {count} blocks of data nothing can be said"),
     };
-    let what = format!("it is not what it was: {}{more}{unknown}", lines.join(", "));
+    let rest = if report.ended_early {
+        "; the rest was not looked at (`atrest verity verify --all` does)"
+    } else {
+        ""
+    };
+    let what = format!("it is not what it was: {}{more}{unknown}{rest}", lines.join(", "));
     Some(
         Failure::new(Code::Refused, what)
             .hint("restore the data and its tree from a copy; --fec-device repairs, where there is parity"),
@@ -192,6 +198,7 @@ fn json_of(report: &Report) -> serde_json::Value {
         "repaired": places(&report.repaired),
         "bad_data_blocks": report.bad_data,
         "unknown_data_blocks": report.unknown,
+        "ended_early": report.ended_early,
         "other_root_hash": report.other_root.map(|root| root.to_string()),
     })
 }

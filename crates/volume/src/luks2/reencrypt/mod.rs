@@ -10,6 +10,7 @@ mod decrypt;
 mod encrypt;
 mod end;
 mod error;
+mod interrupted;
 mod keys;
 mod resume;
 mod zone;
