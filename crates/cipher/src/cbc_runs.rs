@@ -3,9 +3,13 @@
 
 use core::fmt;
 
-use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
 #[cfg(feature = "serpent")]
-use crate::backend::{Serpent, VectorChoice};
+use crate::backend::Serpent;
+#[cfg(feature = "twofish")]
+use crate::backend::Twofish;
+#[cfg(any(feature = "serpent", feature = "twofish"))]
+use crate::backend::VectorChoice;
+use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
 use crate::block::{BlockCipher, Direction};
 #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 use crate::block64::Chained64;
@@ -18,8 +22,6 @@ use crate::run::{Run, without_traces};
 #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 use crate::spec::Cipher;
 use crate::tweak::Units;
-#[cfg(feature = "twofish")]
-use crate::twofish::Twofish;
 
 /// A block cipher for [`CbcRuns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +189,9 @@ impl CbcRuns {
                 Chained::Serpent(Serpent::new(key, VectorChoice::best()).ok_or(wrong_length)?)
             }
             #[cfg(feature = "twofish")]
-            CbcCipher::Twofish => Chained::Twofish(Twofish::new(key).ok_or(wrong_length)?),
+            CbcCipher::Twofish => {
+                Chained::Twofish(Twofish::new(key, VectorChoice::best()).ok_or(wrong_length)?)
+            }
             #[cfg(feature = "cast6")]
             CbcCipher::Cast6 => Chained::Cast6(Cast6::new(key).ok_or(wrong_length)?),
             #[cfg(feature = "blowfish")]

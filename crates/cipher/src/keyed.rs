@@ -2,8 +2,12 @@
 
 use atrest_secret::{SecretArray, constant_time_eq, with_wiped_stack};
 
+#[cfg(feature = "camellia")]
+use crate::backend::Camellia;
 #[cfg(feature = "serpent")]
 use crate::backend::Serpent;
+#[cfg(feature = "twofish")]
+use crate::backend::Twofish;
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
 use crate::block::Direction;
 #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
@@ -13,8 +17,6 @@ use crate::data_rule::DataRule;
 use crate::data_rule::elephant::Elephant;
 use crate::data_rule::tcw::Tcw;
 use crate::key_error::KeyError;
-#[cfg(feature = "camellia")]
-use crate::library::Camellia;
 #[cfg(feature = "kuznyechik")]
 use crate::library::Kuznyechik;
 use crate::mode::adiantum::{HashKeys, WideBlock};
@@ -32,8 +34,6 @@ use crate::spec::{Cipher, CipherSpec, KeyedRule};
 #[cfg(feature = "speck")]
 use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
-#[cfg(feature = "twofish")]
-use crate::twofish::Twofish;
 
 /// Expanded keys of one block cipher in one mode.
 pub(crate) struct Keyed<C: AnyMode> {
@@ -296,9 +296,13 @@ impl AnyKeyed {
                 Serpent::new(key, options.vectors_or_best())
             })?),
             #[cfg(feature = "twofish")]
-            Cipher::Twofish => Self::Twofish(Keyed::new(spec, (key, essiv_key), options, Twofish::new)?),
+            Cipher::Twofish => Self::Twofish(Keyed::new(spec, (key, essiv_key), options, |key| {
+                Twofish::new(key, options.vectors_or_best())
+            })?),
             #[cfg(feature = "camellia")]
-            Cipher::Camellia => Self::Camellia(Keyed::new(spec, (key, essiv_key), options, Camellia::new)?),
+            Cipher::Camellia => Self::Camellia(Keyed::new(spec, (key, essiv_key), options, |key| {
+                Camellia::new(key, options.vectors_or_best())
+            })?),
             #[cfg(feature = "kuznyechik")]
             Cipher::Kuznyechik => {
                 Self::Kuznyechik(Keyed::new(spec, (key, essiv_key), options, Kuznyechik::new)?)

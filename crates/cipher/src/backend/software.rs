@@ -31,11 +31,11 @@ macro_rules! backends {
 }
 
 backends!(
-    Camellia in library, if "camellia";
+    Camellia in backend, if "camellia";
     Cast6 in library, if "cast6";
     Kuznyechik in library, if "kuznyechik";
     Noekeon in noekeon, if "noekeon";
     Serpent in backend, if "serpent";
     Speck in speck, if "speck";
-    Twofish in twofish, if "twofish";
+    Twofish in backend, if "twofish";
 );

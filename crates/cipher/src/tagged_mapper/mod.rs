@@ -27,20 +27,20 @@ use self::spec::{IvSource, Kind};
 pub use self::spec::{TaggedSpec, TaggedSpecError};
 use self::units::{AnyIv, AnyTag, MOST, UnitsWithTags};
 use crate::aegis::AegisKey;
+#[cfg(feature = "camellia")]
+use crate::backend::Camellia;
 #[cfg(feature = "serpent")]
 use crate::backend::Serpent;
+#[cfg(feature = "twofish")]
+use crate::backend::Twofish;
 use crate::backend::{AnyAes, BackendChoice, for_any_aes, make_with_aes};
 use crate::block::Direction;
 use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
-#[cfg(feature = "camellia")]
-use crate::library::Camellia;
 use crate::options::MapperOptions;
 use crate::run::{DataUnitIndex, RunError, without_traces};
 use crate::spec::Cipher;
 use crate::tagged::Tagged;
-#[cfg(feature = "twofish")]
-use crate::twofish::Twofish;
 
 /// An authenticated cipher with its key. Holds expanded keys, wipes them on drop, can be shared by threads.
 ///
@@ -202,11 +202,13 @@ impl KeyedKind {
                 Self::SerpentGcm(Gcm::new(Serpent::new(key, options.vectors_or_best()).ok_or(wrong_length)?))
             }
             #[cfg(feature = "twofish")]
-            Kind::Gcm(Cipher::Twofish) => Self::TwofishGcm(Gcm::new(Twofish::new(key).ok_or(wrong_length)?)),
-            #[cfg(feature = "camellia")]
-            Kind::Gcm(Cipher::Camellia) => {
-                Self::CamelliaGcm(Gcm::new(Camellia::new(key).ok_or(wrong_length)?))
+            Kind::Gcm(Cipher::Twofish) => {
+                Self::TwofishGcm(Gcm::new(Twofish::new(key, options.vectors_or_best()).ok_or(wrong_length)?))
             }
+            #[cfg(feature = "camellia")]
+            Kind::Gcm(Cipher::Camellia) => Self::CamelliaGcm(Gcm::new(
+                Camellia::new(key, options.vectors_or_best()).ok_or(wrong_length)?,
+            )),
             Kind::Gcm(cipher) | Kind::Ccm(cipher) => {
                 return Err(KeyError::NotBuilt { feature: cipher.feature() });
             }
