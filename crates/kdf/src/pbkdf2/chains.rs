@@ -380,7 +380,8 @@ mod tests {
 
         fn check<B: Beside>(name: &str) -> usize {
             let (inner, outer) = ([0x36; 64], core::array::from_fn(|i| 0xf0 ^ i as u8));
-            let one = || <Cloning<B::Digest> as Iterated<B::Digest>>::new(&inner, &outer, Sha256Backend::best());
+            let one =
+                || <Cloning<B::Digest> as Iterated<B::Digest>>::new(&inner, &outer, Sha256Backend::best());
             let block = |number: u8| B::Digest::digest([number]);
             let mut kinds = 0;
             for proof in B::detected() {

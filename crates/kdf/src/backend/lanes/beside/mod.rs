@@ -58,11 +58,5 @@ pub trait Beside {
 
     /// Replaces the digest at the beginning of each of `u` by what `count` runs of HMAC make of it, and XORs what each run yields to its `t`. There are as
     /// many of `t` as of `u`, at most [`Beside::WIDTH`].
-    fn iterate(
-        proof: Self::Proof,
-        key: &KeyBlocks,
-        u: &mut [[u8; BLOCK]],
-        t: &mut [[u8; BLOCK]],
-        count: u32,
-    );
+    fn iterate(proof: Self::Proof, key: &KeyBlocks, u: &mut [[u8; BLOCK]], t: &mut [[u8; BLOCK]], count: u32);
 }

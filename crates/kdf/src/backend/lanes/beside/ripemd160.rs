@@ -10,8 +10,10 @@ beside!(Ripemd160, ripemd::Ripemd160, 5, 10);
 
 const INITIAL: [u32; 5] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0];
 /// Constants of the rounds, of the left line and of the right.
-const CONSTANTS: [[u32; 5]; 2] =
-    [[0, 0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xa953fd4e], [0x50a28be6, 0x5c4dd124, 0x6d703ef3, 0x7a6d76e9, 0]];
+const CONSTANTS: [[u32; 5]; 2] = [
+    [0, 0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xa953fd4e],
+    [0x50a28be6, 0x5c4dd124, 0x6d703ef3, 0x7a6d76e9, 0],
+];
 /// Which word of the message a step takes.
 #[rustfmt::skip]
 const ORDER: [[[u8; 16]; 5]; 2] = [[
@@ -81,13 +83,7 @@ unsafe fn compressed<V: Lanes>(start: &[V; 5], message: &[V; 16]) -> [V; 5] {
         round::<V, 4>(&mut lines, message);
         let [[a, b, c, d, e], [aa, bb, cc, dd, ee]] = lines;
         let [h0, h1, h2, h3, h4] = *start;
-        [
-            h1.add(c).add(dd),
-            h2.add(d).add(ee),
-            h3.add(e).add(aa),
-            h4.add(a).add(bb),
-            h0.add(b).add(cc),
-        ]
+        [h1.add(c).add(dd), h2.add(d).add(ee), h3.add(e).add(aa), h4.add(a).add(bb), h0.add(b).add(cc)]
     }
 }
 
