@@ -1,5 +1,6 @@
 //! HMAC, iterated, with the hashes of TrueCrypt and VeraCrypt beside SHA-2. The 192 bytes of a header are three to ten output blocks, which do
 //! not depend on each other: they are lanes of vectors, or vectors that take turns.
+#![allow(clippy::needless_range_loop, reason = "constant bounds over several arrays at once, to be unrolled")]
 
 #[cfg(feature = "blake2")]
 mod blake2s;
