@@ -12,6 +12,9 @@ pub(crate) const LANES: usize = if cfg!(target_arch = "x86_64") {
     2
 };
 
+/// Cipher blocks that the modes keep in flight for implementations that want so many.
+pub(crate) const WIDE: usize = 64;
+
 /// Which way a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -27,6 +30,11 @@ pub enum Direction {
 pub(crate) trait BlockCipher: Sized {
     /// Whether time and memory accesses are independent of keys and data.
     fn is_constant_time(&self) -> bool;
+
+    /// Whether [`WIDE`] blocks at once are faster than [`LANES`].
+    fn is_wide(&self) -> bool {
+        false
+    }
 
     /// Encrypts any number of blocks, each on its own.
     fn encrypt(&self, blocks: &mut [Block]);

@@ -41,6 +41,8 @@
 //! `vaes-256`: units of 512, 1024 … 4096 bytes have no tail there.
 //!
 //! Serpent has a block in each lane of 32 bits, as [`VectorChoice`] says: 16 with AVX-512, 8 with AVX2, 4 with SSE2 and Advanced SIMD.
+//! Twofish and Camellia take 64 blocks at once where the CPU has AVX-512 with VBMI, and GFNI: a byte of each block in a register, and S-boxes in
+//! registers. XTS, XEX and LRW hand over as many; other modes 16, which pays, too.
 //!
 //! [`aead`](mod@aead) is authenticated encryption, for media that have room for tags. [`TaggedMapper`] is dm-crypt's: GCM, CCM, AEGIS,
 //! ChaCha20-Poly1305, or a cipher with an HMAC, over runs of data units with a tag beside each.
@@ -85,6 +87,8 @@ mod sha2_pads;
 mod tweak;
 
 // Block ciphers in portable code, and rules that make IVs with a key or of the data.
+#[cfg(all(feature = "camellia", target_arch = "x86_64"))]
+mod camellia;
 mod data_rule;
 #[cfg(any(feature = "camellia", feature = "cast6", feature = "kuznyechik"))]
 mod library;

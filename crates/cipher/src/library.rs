@@ -50,7 +50,7 @@ library_cipher!(
 #[cfg(feature = "camellia")]
 library_cipher!(
     /// Camellia (RFC 3713), keys of 16, 24 and 32 bytes.
-    Camellia of camellia, false, Key128 => Camellia128, Key192 => Camellia192, Key256 => Camellia256
+    LibraryCamellia of camellia, false, Key128 => Camellia128, Key192 => Camellia192, Key256 => Camellia256
 );
 #[cfg(feature = "kuznyechik")]
 library_cipher!(

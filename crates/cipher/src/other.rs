@@ -2,12 +2,14 @@
 //! for each batch of blocks costs nothing beside the batch. None has code of its own for any mode: each mode is the one for any block
 //! cipher.
 
+#[cfg(feature = "camellia")]
+use crate::backend::Camellia;
 #[cfg(feature = "serpent")]
 use crate::backend::Serpent;
+#[cfg(feature = "twofish")]
+use crate::backend::Twofish;
 use crate::backend::{PolyvalKey, VectorChoice};
 use crate::block::{Block, BlockCipher, Direction};
-#[cfg(feature = "camellia")]
-use crate::library::Camellia;
 #[cfg(feature = "cast6")]
 use crate::library::Cast6;
 #[cfg(feature = "kuznyechik")]
@@ -25,8 +27,6 @@ use crate::noekeon::Noekeon;
 use crate::spec::Cipher;
 #[cfg(feature = "speck")]
 use crate::speck::Speck;
-#[cfg(feature = "twofish")]
-use crate::twofish::Twofish;
 
 macro_rules! other_ciphers {
     ($($name:ident, if $feature:literal, by $new:expr;)+) => {
@@ -58,6 +58,12 @@ macro_rules! other_ciphers {
                 }
             }
 
+            fn is_wide(&self) -> bool {
+                match self {
+                    $(#[cfg(feature = $feature)] Self::$name(cipher) => cipher.is_wide(),)+
+                }
+            }
+
             fn encrypt(&self, blocks: &mut [Block]) {
                 self.apply(Direction::Encrypt, blocks);
             }
@@ -76,13 +82,13 @@ macro_rules! other_ciphers {
 }
 
 other_ciphers!(
-    Camellia, if "camellia", by |key, _| Camellia::new(key);
+    Camellia, if "camellia", by Camellia::new;
     Cast6, if "cast6", by |key, _| Cast6::new(key);
     Kuznyechik, if "kuznyechik", by |key, _| Kuznyechik::new(key);
     Noekeon, if "noekeon", by |key, _| Noekeon::new(key);
     Serpent, if "serpent", by Serpent::new;
     Speck, if "speck", by |key, _| Speck::new(key);
-    Twofish, if "twofish", by |key, _| Twofish::new(key);
+    Twofish, if "twofish", by Twofish::new;
 );
 
 impl Name {

@@ -11,7 +11,8 @@ use crate::block::{Block, BlockCipher, in_batches};
 
 /// Blocks computed side by side: each waits for its tables, not for the others.
 const SIDE_BY_SIDE: usize = 4;
-const ROUNDS: usize = 16;
+/// Rounds.
+pub(crate) const ROUNDS: usize = 16;
 /// What the matrix of the S-boxes is over: x^8 + x^6 + x^5 + x^3 + 1.
 const MATRIX_FIELD: u16 = 0x169;
 /// What the matrix of the key schedule is over: x^8 + x^6 + x^3 + x^2 + 1.
@@ -103,16 +104,20 @@ const fn multiply(a: u8, b: u8, field: u16) -> u8 {
     product as u8
 }
 
+/// For the words before and after the rounds, then two for each round.
+pub(crate) type Subkeys = [u32; 8 + 2 * ROUNDS];
+/// For each byte of a word, all that the key's S-boxes and the last permutation make of it.
+pub(crate) type Tables = [[u8; 256]; 4];
+
 /// A keyed Twofish. Wipes itself on drop.
-pub(crate) struct Twofish {
-    /// For the words before and after the rounds, then two for each round.
-    subkeys: [u32; 8 + 2 * ROUNDS],
+pub(crate) struct Keyed {
+    subkeys: Subkeys,
     /// The key of the S-boxes, innermost layer last; as many as the key has eight bytes.
     boxes: [[u8; 4]; 4],
     layers: u8,
 }
 
-impl Twofish {
+impl Keyed {
     /// Expands a key of 16, 24 or 32 bytes; `None` for other lengths.
     pub(crate) fn new(key: &[u8]) -> Option<Self> {
         if !matches!(key.len(), 16 | 24 | 32) {
@@ -138,6 +143,27 @@ impl Twofish {
         even.zeroize();
         odd.zeroize();
         Some(Self { subkeys, boxes, layers: layers as u8 })
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn subkeys(&self) -> &Subkeys {
+        &self.subkeys
+    }
+
+    /// Tables that take the place of four or six look-ups. Whoever has them wipes them.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn tables(&self) -> Tables {
+        let mut tables = [[0; 256]; 4];
+        for (column, table) in tables.iter_mut().enumerate() {
+            for (x, to) in (0..=u8::MAX).zip(table) {
+                let mut byte = x;
+                for layer in (1..=usize::from(self.layers)).rev() {
+                    byte = Q[LAYERS[layer][column]][usize::from(byte)] ^ self.boxes[layer - 1][column];
+                }
+                *to = Q[LAYERS[0][column]][usize::from(byte)];
+            }
+        }
+        tables
     }
 
     /// What a round adds to the right half, and what it mixes into it.
@@ -217,7 +243,7 @@ fn store(words: [u32; 4]) -> Block {
     block
 }
 
-impl BlockCipher for Twofish {
+impl BlockCipher for Keyed {
     fn is_constant_time(&self) -> bool {
         false
     }
@@ -263,7 +289,7 @@ impl BlockCipher for Twofish {
     }
 }
 
-impl Drop for Twofish {
+impl Drop for Keyed {
     fn drop(&mut self) {
         self.subkeys.zeroize();
         self.boxes.zeroize();
@@ -285,7 +311,7 @@ pub(crate) mod tests {
     pub(crate) fn any_number_of_blocks_comes_back() {
         for len in [16, 24, 32] {
             let key: [u8; 32] = core::array::from_fn(|i| (7 * i + 3) as u8);
-            let twofish = Twofish::new(&key[..len]).expect("a key");
+            let twofish = Keyed::new(&key[..len]).expect("a key");
             for count in 0..10 {
                 let mut blocks = [[0; 16]; 10];
                 blocks.iter_mut().enumerate().for_each(|(i, block)| block.fill(i as u8));
@@ -301,6 +327,6 @@ pub(crate) mod tests {
                 assert_eq!(blocks, plain);
             }
         }
-        assert!([0, 15, 17, 31, 33].iter().all(|len| Twofish::new(&[1; 33][..*len]).is_none()));
+        assert!([0, 15, 17, 31, 33].iter().all(|len| Keyed::new(&[1; 33][..*len]).is_none()));
     }
 }

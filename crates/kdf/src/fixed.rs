@@ -14,7 +14,7 @@ use crate::Hash;
     feature = "streebog",
     feature = "whirlpool"
 ))]
-use crate::pbkdf2::chains::Cloning;
+use crate::pbkdf2::chains::{self, Cloning};
 use crate::pbkdf2::chains::{Iterated, Lanes, WideSha512, narrow};
 
 /// One of the types of this module.
@@ -97,13 +97,13 @@ fixed! {
     Sha3_512: sha3::Sha3_512, Cloning<sha3::Sha3_512>;
     #[cfg(feature = "ripemd")]
     /// RIPEMD-160, 20 bytes.
-    Ripemd160: ripemd::Ripemd160, Cloning<ripemd::Ripemd160>;
+    Ripemd160: ripemd::Ripemd160, chains::Ripemd160;
     #[cfg(feature = "whirlpool")]
     /// Whirlpool (ISO/IEC 10118-3), 64 bytes.
-    Whirlpool: whirlpool::Whirlpool, Cloning<whirlpool::Whirlpool>;
+    Whirlpool: whirlpool::Whirlpool, chains::Whirlpool;
     #[cfg(feature = "streebog")]
     /// Streebog-512 (RFC 6986), 64 bytes.
-    Streebog512: streebog::Streebog512, Cloning<streebog::Streebog512>;
+    Streebog512: streebog::Streebog512, chains::Streebog512;
     #[cfg(feature = "blake2")]
     /// BLAKE2b with 20 bytes of output.
     Blake2b160: blake2::Blake2b<U20>, Cloning<blake2::Blake2b<U20>>;
@@ -127,5 +127,5 @@ fixed! {
     Blake2s224: blake2::Blake2s<U28>, Cloning<blake2::Blake2s<U28>>;
     #[cfg(feature = "blake2")]
     /// BLAKE2s with 32 bytes of output.
-    Blake2s256: blake2::Blake2s<U32>, Cloning<blake2::Blake2s<U32>>;
+    Blake2s256: blake2::Blake2s<U32>, chains::Blake2s256;
 }

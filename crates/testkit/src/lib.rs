@@ -12,7 +12,7 @@
 //!   installs it; nothing passes by skipping.
 //! * [`nbd`]: a client of NBD that shares no code with ours; [`nbd_server`]: the servers that people use.
 //! * [`bitlocker`]: volumes of BitLocker, made by libgcrypt.
-//! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt.
+//! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt; [`tcplay`]: those of tcplay.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
@@ -52,6 +52,7 @@ pub mod schedules;
 pub mod scratch;
 pub mod shaped;
 pub mod swtpm;
+pub mod tcplay;
 pub mod tcrypt;
 pub mod torn;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

@@ -65,6 +65,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("sgdisk", "gdisk"),
     ("swtpm", "swtpm"),
     ("systemd-cryptenroll", "systemd"),
+    ("tcplay", "tcplay"),
     ("tpm2_pcrextend", "tpm2-tools"),
     ("tune2fs", "e2fsprogs"),
     ("umount", "mount"),

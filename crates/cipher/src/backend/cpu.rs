@@ -17,6 +17,12 @@ pub(super) struct Cpu {
     avx512: bool,
     /// IFMA beside that.
     ifma: bool,
+    /// VBMI and GFNI beside AVX-512.
+    #[cfg_attr(
+        not(any(feature = "camellia", feature = "twofish")),
+        allow(dead_code, reason = "only ciphers with S-boxes of bytes ask")
+    )]
+    bytes: bool,
     /// VAES and VPCLMULQDQ.
     vaes: bool,
     /// The SHA extensions: SHA-1 and SHA-256.
@@ -45,6 +51,7 @@ impl Cpu {
             avx2: ymm_saved && has(AVX2),
             avx512: zmm_saved && has(AVX512),
             ifma: zmm_saved && has(AVX512 | IFMA),
+            bytes: zmm_saved && has(AVX512 | BYTES),
             vaes: ymm_saved && has(VAES),
             sha: has(SHA),
         }
@@ -64,6 +71,11 @@ impl Cpu {
 
     pub(super) fn has_avx512_ifma(self) -> bool {
         self.ifma
+    }
+
+    #[cfg(any(feature = "camellia", feature = "twofish"))]
+    pub(super) fn has_avx512_bytes(self) -> bool {
+        self.bytes
     }
 
     #[cfg(feature = "sha2")]
@@ -89,6 +101,7 @@ const AVX512: u16 = 1 << 5;
 const IFMA: u16 = 1 << 6;
 const VAES: u16 = 1 << 7;
 const SHA: u16 = 1 << 8;
+const BYTES: u16 = 1 << 9;
 /// Set in every answer, so that no answer is 0.
 const ASKED: u16 = 1 << 15;
 
@@ -111,7 +124,7 @@ fn ask_cpuid() -> u16 {
     let basic = __cpuid(1).ecx;
     let extended = (__cpuid(0).eax >= 7).then(|| __cpuid_count(7, 0));
     let (extended_b, extended_c) = extended.map_or((0, 0), |leaf| (leaf.ebx, leaf.ecx));
-    let questions: [(u16, u32, &[u32]); 9] = [
+    let questions: [(u16, u32, &[u32]); 10] = [
         (AES, basic, &[25]),
         (PCLMUL, basic, &[1]),
         (XSAVE, basic, &[27]),
@@ -121,6 +134,7 @@ fn ask_cpuid() -> u16 {
         (IFMA, extended_b, &[21]),
         (VAES, extended_c, &[9, 10]),
         (SHA, extended_b, &[29]),
+        (BYTES, extended_c, &[1, 8]),
     ];
     let found = questions.iter().filter(|(_, register, bits)| all(*register, bits));
     found.fold(ASKED, |features, (feature, ..)| features | feature)

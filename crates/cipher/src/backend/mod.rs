@@ -13,6 +13,8 @@ mod aesni;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 #[allow(unsafe_code)]
 mod armv8;
+#[cfg(feature = "camellia")]
+mod camellia;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod cpu;
@@ -23,6 +25,9 @@ pub(crate) mod lanes;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 mod multiplier;
+#[cfg(all(any(feature = "camellia", feature = "twofish"), target_arch = "x86_64"))]
+#[allow(unsafe_code)]
+mod planes;
 pub(crate) mod polyval;
 #[allow(unsafe_code)]
 pub(crate) mod portable;
@@ -37,6 +42,8 @@ mod schedule;
 mod serpent;
 #[cfg(feature = "sha2")]
 mod sha;
+#[cfg(feature = "twofish")]
+mod twofish;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod vaes;
@@ -45,6 +52,8 @@ mod vectors;
 #[allow(unsafe_code)]
 mod wide;
 
+#[cfg(feature = "camellia")]
+pub(crate) use camellia::Camellia;
 pub(crate) use hardware::{AnyAes, Kind, MadeOfAes, VectorKind, for_any_aes, make_with_aes};
 pub(crate) use polyval::PolyvalKey;
 pub(crate) use portable::PortableAes;
@@ -52,6 +61,8 @@ pub(crate) use portable::PortableAes;
 pub(crate) use serpent::Serpent;
 #[cfg(feature = "sha2")]
 pub(crate) use sha::ShaVectors;
+#[cfg(feature = "twofish")]
+pub(crate) use twofish::Twofish;
 pub use vectors::VectorChoice;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 pub(crate) use wide::Wide;

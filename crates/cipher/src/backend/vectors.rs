@@ -41,6 +41,12 @@ impl VectorChoice {
         self.0.name()
     }
 
+    /// Whether AVX-512 is part of it.
+    #[cfg(all(target_arch = "x86_64", any(feature = "camellia", feature = "twofish")))]
+    pub(crate) fn has_avx512(self) -> bool {
+        matches!(self.0, VectorKind::Avx512(_) | VectorKind::Avx512Ifma(_))
+    }
+
     pub(crate) fn kind(self) -> VectorKind {
         self.0
     }

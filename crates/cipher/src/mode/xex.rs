@@ -1,10 +1,24 @@
 //! What XTS, XEX with one key and LRW have in common: they differ in their tweaks only.
 
-use crate::block::{Block, BlockCipher, Direction, LANES, xor};
+use crate::block::{Block, BlockCipher, Direction, LANES, WIDE, xor};
 use crate::run::Run;
 
 /// XEX: each block is masked with its tweak before and after the cipher.
 pub(crate) fn xex<C: BlockCipher>(
+    cipher: &C,
+    direction: Direction,
+    tweak: impl FnMut() -> Block,
+    run: Run<'_>,
+) {
+    if cipher.is_wide() && run.blocks() > LANES {
+        in_batches::<C, WIDE>(cipher, direction, tweak, run);
+    } else {
+        in_batches::<C, LANES>(cipher, direction, tweak, run);
+    }
+}
+
+#[inline(always)]
+fn in_batches<C: BlockCipher, const AT_ONCE: usize>(
     cipher: &C,
     direction: Direction,
     mut tweak: impl FnMut() -> Block,
@@ -13,9 +27,9 @@ pub(crate) fn xex<C: BlockCipher>(
     let total = run.blocks();
     let mut at = 0;
     while at < total {
-        let count = (total - at).min(LANES);
-        let mut tweaks = [[0; 16]; LANES];
-        let mut blocks = [[0; 16]; LANES];
+        let count = (total - at).min(AT_ONCE);
+        let mut tweaks = [[0; 16]; AT_ONCE];
+        let mut blocks = [[0; 16]; AT_ONCE];
         let blocks = &mut blocks[..count];
         run.load(at, blocks);
         for (block, slot) in blocks.iter_mut().zip(&mut tweaks) {

@@ -16,6 +16,8 @@ pub(super) struct Cpu {
     pub(super) avx: bool,
     /// AVX2.
     pub(super) avx2: bool,
+    /// AVX-512 F, BW and VBMI, and GFNI: bytes looked up in registers, and their bits mixed.
+    pub(super) bytes: bool,
 }
 
 impl Cpu {
@@ -37,6 +39,7 @@ impl Cpu {
             avx: ymm_saved && has(AVX),
             avx2: ymm_saved && has(AVX2),
             avx512: zmm_saved && has(AVX512),
+            bytes: zmm_saved && has(BYTES),
         }
     }
 }
@@ -46,6 +49,7 @@ const XSAVE: u8 = 1 << 1;
 const AVX: u8 = 1 << 2;
 const AVX512: u8 = 1 << 3;
 const AVX2: u8 = 1 << 4;
+const BYTES: u8 = 1 << 5;
 /// The CPU was asked.
 const KNOWN: u8 = 1 << 7;
 
@@ -58,14 +62,18 @@ fn features() -> u8 {
     }
     // Leaves 0 and 1 are there on every CPU with 64-bit mode.
     let basic = __cpuid(1).ecx;
-    let extended = if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
+    let (extended, bytes) = match __cpuid(0).eax {
+        7.. => (__cpuid_count(7, 0).ebx, __cpuid_count(7, 0).ecx),
+        _ => (0, 0),
+    };
     let bit = |feature: u8, has: bool| if has { feature } else { 0 };
     let features = KNOWN
         | bit(SHA, all(basic, &[9, 19]) && all(extended, &[29]))
         | bit(XSAVE, all(basic, &[27]))
         | bit(AVX, all(basic, &[28]))
         | bit(AVX512, all(extended, &[16, 31]))
-        | bit(AVX2, all(extended, &[5]));
+        | bit(AVX2, all(extended, &[5]))
+        | bit(BYTES, all(extended, &[16, 30]) && all(bytes, &[1, 8]));
     FEATURES.store(features, Ordering::Relaxed);
     features
 }

@@ -22,11 +22,25 @@ mod sha_ni;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use lanes::Sha512Lanes;
+#[cfg(all(
+    target_arch = "x86_64",
+    any(feature = "blake2", feature = "ripemd", feature = "streebog", feature = "whirlpool")
+))]
+pub(crate) use lanes::beside;
 
 /// A state or digest of SHA-256.
 pub(crate) type Words = [u32; 8];
 
-/// Most output blocks that are worked on side by side.
+/// Most output blocks that any hash works on side by side.
+pub(crate) const MOST_BLOCKS: usize = if cfg!(all(target_arch = "x86_64", feature = "ripemd")) {
+    10
+} else if cfg!(all(target_arch = "x86_64", feature = "blake2")) {
+    6
+} else {
+    MAX_BLOCKS
+};
+
+/// Most output blocks that SHA-256 works on side by side.
 pub(crate) const MAX_BLOCKS: usize = if cfg!(target_arch = "x86_64") {
     4
 } else if cfg!(target_pointer_width = "64") {

@@ -13,7 +13,7 @@ use crate::backend::{Sha512Lanes, sha512};
 
 /// HMAC under one key, iterated.
 pub trait Iterated<D: Digest> {
-    /// How many output blocks are worked on side by side, at most [`MAX_BLOCKS`].
+    /// How many output blocks are worked on side by side, at most [`MOST_BLOCKS`](crate::backend::MOST_BLOCKS).
     const WIDTH: usize = 1;
 
     /// Takes the inner and outer key blocks (the key XOR ipad, the key XOR opad).
@@ -64,6 +64,75 @@ impl<D: Digest + Clone> Iterated<D> for Cloning<D> {
             }
         }
     }
+}
+
+/// The hashes of VeraCrypt beside SHA-2, by vectors where the CPU has them.
+#[cfg(all(
+    target_arch = "x86_64",
+    any(feature = "blake2", feature = "ripemd", feature = "streebog", feature = "whirlpool")
+))]
+mod beside {
+    use digest::{Digest, Output};
+    use zeroize::Zeroize;
+
+    use super::{Cloning, Iterated, Sha256Backend};
+    use crate::backend::MOST_BLOCKS;
+    use crate::backend::beside::{BLOCK, Beside, KeyBlocks};
+
+    /// HMAC with one of them. Without vectors it is the library's, one block after the other.
+    pub struct Vectors<B: Beside> {
+        pub(super) one: Cloning<B::Digest>,
+        pub(super) key: KeyBlocks,
+        pub(super) proof: Option<B::Proof>,
+    }
+
+    impl<B: Beside> Iterated<B::Digest> for Vectors<B> {
+        const WIDTH: usize = B::WIDTH;
+
+        fn new(inner_block: &[u8], outer_block: &[u8], backend: Sha256Backend) -> Self {
+            let mut key = KeyBlocks { inner: [0; BLOCK], outer: [0; BLOCK] };
+            key.inner.copy_from_slice(inner_block);
+            key.outer.copy_from_slice(outer_block);
+            let one = Iterated::<B::Digest>::new(inner_block, outer_block, backend);
+            Self { one, key, proof: B::detected().next() }
+        }
+
+        #[inline(never)] // see `Pbkdf2::with_backend`
+        fn iterate(&self, u: &mut [Output<B::Digest>], t: &mut [Output<B::Digest>], count: u32) {
+            let Some(proof) = self.proof else {
+                return self.one.iterate(u, t, count);
+            };
+            let mut padded = [[[0; BLOCK]; MOST_BLOCKS]; 2];
+            let [u_padded, t_padded] = &mut padded;
+            let (u_padded, t_padded) = (&mut u_padded[..u.len()], &mut t_padded[..t.len()]);
+            for (digest, padded) in u.iter().chain(&*t).zip(u_padded.iter_mut().chain(&mut *t_padded)) {
+                padded[..digest.len()].copy_from_slice(digest);
+            }
+            B::iterate(proof, &self.key, u_padded, t_padded, count);
+            for (digest, padded) in u.iter_mut().chain(t).zip(u_padded.iter().chain(&*t_padded)) {
+                let len = <B::Digest as Digest>::output_size();
+                digest.copy_from_slice(&padded[..len]);
+            }
+            padded.zeroize();
+        }
+    }
+}
+
+/// The chain of a hash that has an implementation beside the library's on x86-64.
+macro_rules! beside_the_library {
+    ($($feature:literal $name:ident of $digest:ty;)*) => {$(
+        #[cfg(all(target_arch = "x86_64", feature = $feature))]
+        pub type $name = beside::Vectors<crate::backend::beside::$name>;
+        #[cfg(all(not(target_arch = "x86_64"), feature = $feature))]
+        pub type $name = Cloning<$digest>;
+    )*};
+}
+
+beside_the_library! {
+    "ripemd" Ripemd160 of ripemd::Ripemd160;
+    "whirlpool" Whirlpool of whirlpool::Whirlpool;
+    "streebog" Streebog512 of streebog::Streebog512;
+    "blake2" Blake2s256 of blake2::Blake2s256;
 }
 
 /// SHA-256, by a backend that works on several blocks side by side.
@@ -303,6 +372,39 @@ mod tests {
     use super::*;
 
     type Block = Output<sha2::Sha512>;
+
+    /// As many blocks as are worked on at once, or fewer, are what each of them is alone by the library, whatever the instructions.
+    #[test]
+    fn blocks_of_other_hashes_side_by_side_are_what_each_is_alone() {
+        use crate::backend::beside::{self as hashes, Beside, KeyBlocks};
+
+        fn check<B: Beside>(name: &str) -> usize {
+            let (inner, outer) = ([0x36; 64], core::array::from_fn(|i| 0xf0 ^ i as u8));
+            let one =
+                || <Cloning<B::Digest> as Iterated<B::Digest>>::new(&inner, &outer, Sha256Backend::best());
+            let block = |number: u8| B::Digest::digest([number]);
+            let mut kinds = 0;
+            for proof in B::detected() {
+                let key = KeyBlocks { inner, outer };
+                let wide = beside::Vectors::<B> { one: one(), key, proof: Some(proof) };
+                for blocks in 1..=B::WIDTH as u8 {
+                    let mut u: Vec<_> = (0..blocks).map(block).collect();
+                    let mut t: Vec<_> = (0..blocks).map(|number| block(number + 100)).collect();
+                    let (mut lone_u, mut lone_t) = (u.clone(), t.clone());
+                    wide.iterate(&mut u, &mut t, 5);
+                    one().iterate(&mut lone_u, &mut lone_t, 5);
+                    assert!(u == lone_u && t == lone_t, "{name}, {proof:?}, {blocks} blocks");
+                }
+                kinds += 1;
+            }
+            kinds
+        }
+
+        let words = [check::<hashes::Ripemd160>("ripemd160"), check::<hashes::Blake2s256>("blake2s-256")];
+        let rows = [check::<hashes::Whirlpool>("whirlpool"), check::<hashes::Streebog512>("stribog512")];
+        assert!(words.iter().all(|kinds| *kinds > 0) || !std::arch::is_x86_feature_detected!("avx2"));
+        assert!(rows.iter().all(|kinds| *kinds > 0) || !std::arch::is_x86_feature_detected!("avx512vbmi"));
+    }
 
     /// Up to four blocks at once are what each of them is alone, whatever the instructions.
     #[test]

@@ -6,7 +6,7 @@ use digest::block_api::{Block, BlockSizeUser};
 use digest::{Digest, FixedOutputReset, Output};
 
 use super::chains::Iterated;
-use crate::backend::MAX_BLOCKS;
+use crate::backend::MOST_BLOCKS;
 use crate::fixed::FixedHash;
 use crate::{KdfError, Sha256Backend};
 
@@ -49,8 +49,8 @@ pub struct Pbkdf2<'a, H: FixedHash> {
     /// Output blocks under work, and the iterations that they have had.
     active: usize,
     done: u32,
-    u: [Output<H::Digest>; MAX_BLOCKS],
-    t: [Output<H::Digest>; MAX_BLOCKS],
+    u: [Output<H::Digest>; MOST_BLOCKS],
+    t: [Output<H::Digest>; MOST_BLOCKS],
 }
 
 impl<'a, H: FixedHash> Pbkdf2<'a, H> {

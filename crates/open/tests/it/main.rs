@@ -2,5 +2,6 @@
 
 mod bitlocker;
 mod opening;
+mod tcplay;
 mod tcrypt;
 mod tcrypt_write;

@@ -3,6 +3,8 @@
 
 mod avx;
 mod avx512;
+#[cfg(any(feature = "blake2", feature = "ripemd", feature = "streebog", feature = "whirlpool"))]
+pub(crate) mod beside;
 mod sha512;
 
 pub(super) use avx::{Avx, detect as detect_avx};
