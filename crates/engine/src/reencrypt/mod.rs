@@ -106,13 +106,23 @@ pub fn run(
     options: RewriteOptions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Rewritten, RewriteError> {
+    let mut unfinished = Unfinished(options.online);
     let result = run_all(rewriting, options, progress);
-    if let (Err(error), Some(online)) = (&result, options.online)
-        && !matches!(error, RewriteError::Cancelled { .. })
-    {
-        online.fail();
+    if matches!(result, Ok(_) | Err(RewriteError::Cancelled { .. })) {
+        unfinished.0 = None;
     }
     result
+}
+
+/// Whoever waits for a zone must not wait for one that is never done, also after a panic.
+struct Unfinished<'a>(Option<&'a Online>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(online) = self.0 {
+            online.fail();
+        }
+    }
 }
 
 /// Completes the zone that was hot when the last run stopped, if there was one, and nothing else. Returns whether that was the
