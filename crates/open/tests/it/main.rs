@@ -2,5 +2,6 @@
 
 mod bitlocker;
 mod opening;
+mod reencrypting;
 mod tcrypt;
 mod tcrypt_write;
