@@ -36,6 +36,7 @@ mod policies;
 mod preflight;
 mod protectors;
 mod reencrypt;
+mod reencrypt_luks1;
 mod reencrypt_served;
 pub mod scrub;
 pub mod serve;

@@ -5,6 +5,7 @@
 //! cache. A zone that is protected by hashes is read twice, the second time from the page cache; only a journal is kept in
 //! memory whole. So memory is bounded: a journal or the hashes of a zone, both of which fit in the keyslots area (128 MiB at most).
 
+mod luks1;
 mod online;
 mod transform;
 
@@ -16,6 +17,7 @@ use atrest_volume::luks2::reencrypt::{Protection, ReencryptError, Rewriting, Zon
 
 use crate::bulk::Progress;
 use crate::disk::parallel::Helpers;
+pub use luks1::{Luks1Error, begin_luks1, end_luks1};
 pub use online::Online;
 use transform::Transform;
 
