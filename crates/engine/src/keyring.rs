@@ -255,32 +255,68 @@ fn keyring_in(line: &str, name: &str, us: u32) -> Option<i32> {
     }
 }
 
+/// The keyring of this process in the kernel's interface: it ends with the process.
+const OF_PROCESS: i32 = -2;
+
 impl<'a> Found<'a> {
-    /// Puts a key there. One of the same type and description gets this payload.
+    /// Puts a key there, in the place of one of the same type and description.
     ///
     /// # Errors
     /// What the kernel says: the keyring may not be written, or there are too many keys. One of type `logon` needs a colon in its
-    /// description.
+    /// description. What was there before is there again.
     pub fn put(&self, payload: &[u8]) -> io::Result<Linked<'a>> {
         let (kind, description) = (c_string(&self.place.kind)?, c_string(&self.place.description)?);
-        let key = sys::add_key(&kind, &description, payload, self.keyring)?;
-        Ok(Linked { place: self.place, keyring: self.keyring, key })
+        let before = self.displace(&kind, &description)?;
+        let key = match sys::add_key(&kind, &description, payload, self.keyring) {
+            Ok(key) => Some(key),
+            Err(error) => {
+                // It goes back.
+                drop(Linked { place: self.place, keyring: self.keyring, key: None, before });
+                return Err(error);
+            }
+        };
+        Ok(Linked { place: self.place, keyring: self.keyring, key, before })
+    }
+
+    /// Takes the key that is in that place out of the keyring, and holds it in that of this process: the kernel would give it the new
+    /// payload, and the old one would be gone. It can't be read back where its type is `logon`.
+    fn displace(&self, kind: &CString, description: &CString) -> io::Result<Option<i32>> {
+        let Ok(found) = sys::search_key(self.keyring, kind, description) else { return Ok(None) };
+        // The serial numbers of all keys in the keyring: one of a keyring inside it stays where it is.
+        let inside = payload(self.keyring)?;
+        if !inside.chunks_exact(4).any(|serial| serial == found.to_ne_bytes()) {
+            return Ok(None);
+        }
+        sys::link_key(found, OF_PROCESS)?;
+        match sys::unlink_key(found, self.keyring) {
+            Ok(()) => Ok(Some(found)),
+            Err(error) => {
+                // It has been put there just now.
+                let _ = sys::unlink_key(found, OF_PROCESS);
+                Err(error)
+            }
+        }
     }
 }
 
-/// A key that was put into a keyring. It goes out again unless it is kept.
+/// A key that was put into a keyring. It goes out again unless it is kept, and what was in its place before comes back.
 #[derive(Debug)]
 #[must_use = "the key goes out of its keyring again"]
 pub struct Linked<'a> {
     place: &'a Place,
     keyring: i32,
-    key: i32,
+    key: Option<i32>,
+    before: Option<i32>,
 }
 
 impl<'a> Linked<'a> {
     /// Leaves the key where it is.
     pub fn keep(self) -> &'a Place {
         let place = self.place;
+        if let Some(before) = self.before {
+            // Else it stays until the process ends: nobody else sees it.
+            let _ = sys::unlink_key(before, OF_PROCESS);
+        }
         core::mem::forget(self);
         place
     }
@@ -289,7 +325,13 @@ impl<'a> Linked<'a> {
 impl Drop for Linked<'_> {
     fn drop(&mut self) {
         // Nobody is there to be told that it is gone already.
-        let _ = sys::unlink_key(self.key, self.keyring);
+        if let Some(key) = self.key {
+            let _ = sys::unlink_key(key, self.keyring);
+        }
+        if let Some(before) = self.before {
+            let _ = sys::link_key(before, self.keyring);
+            let _ = sys::unlink_key(before, OF_PROCESS);
+        }
     }
 }
 

@@ -196,9 +196,29 @@ fn filled(operation: libc::c_int, key: i32, room: &mut [u8]) -> io::Result<usize
 /// `KEYCTL_UNLINK`: takes a key out of a keyring.
 pub fn unlink_key(key: i32, keyring: i32) -> io::Result<()> {
     const KEYCTL_UNLINK: libc::c_int = 9;
-    // SAFETY: two numbers; no memory of ours is touched.
-    match unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_UNLINK, key, keyring) } {
+    linked(KEYCTL_UNLINK, key, keyring)
+}
+
+/// `KEYCTL_LINK`: puts a key into a keyring as well.
+pub fn link_key(key: i32, keyring: i32) -> io::Result<()> {
+    const KEYCTL_LINK: libc::c_int = 8;
+    linked(KEYCTL_LINK, key, keyring)
+}
+
+fn linked(operation: libc::c_int, key: i32, keyring: i32) -> io::Result<()> {
+    // SAFETY: numbers alone; no memory of ours is touched.
+    match unsafe { libc::syscall(libc::SYS_keyctl, operation, key, keyring) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
+}
+
+/// `KEYCTL_SEARCH`: the serial number of a key in a keyring, or else in one that is in that.
+pub fn search_key(keyring: i32, kind: &CStr, description: &CStr) -> io::Result<i32> {
+    const KEYCTL_SEARCH: libc::c_int = 10;
+    // SAFETY: two strings that end in a zero byte, only read; the 0 says that no keyring gets the key.
+    let key = unsafe {
+        libc::syscall(libc::SYS_keyctl, KEYCTL_SEARCH, keyring, kind.as_ptr(), description.as_ptr(), 0)
+    };
+    serial(key)
 }

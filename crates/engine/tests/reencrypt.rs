@@ -22,6 +22,8 @@ use atrest_volume::{
     UnlockOptions, VolumeKey, header_backup,
 };
 
+#[path = "reencrypt/luks1.rs"]
+mod luks1;
 #[path = "reencrypt/online.rs"]
 mod online;
 

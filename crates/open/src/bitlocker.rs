@@ -1,5 +1,7 @@
 //! BitLocker volumes.
 
+use std::path::Path;
+
 use atrest_volume::bitlocker::{LockedBitLocker, Opened, is_one};
 use atrest_volume::{Devices, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
@@ -19,7 +21,10 @@ pub(crate) fn locked(devices: Devices<'_>) -> Box<dyn Locked + '_> {
     Box::new(BitLocker { devices, header: LockedBitLocker::read(devices.header) })
 }
 
-pub(crate) fn probe<'a>(devices: Devices<'a>) -> Result<Option<Box<dyn Locked + 'a>>, OpenError> {
+pub(crate) fn probe<'a>(
+    devices: Devices<'a>,
+    _: Option<&'a Path>,
+) -> Result<Option<Box<dyn Locked + 'a>>, OpenError> {
     Ok(is_one(devices.header).then(|| locked(devices)))
 }
 

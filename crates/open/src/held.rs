@@ -90,7 +90,7 @@ impl Held {
     /// # Errors
     /// [`OpenError::NotLuks`] if no header is found; otherwise what is wrong with the one that is there.
     pub fn locked(&self, format: &Format) -> Result<Box<dyn Locked + '_>, OpenError> {
-        find(self.devices(), format)
+        find(self.devices(), self.header.as_deref().map(Device::path), format)
     }
 
     /// The plaintext. It keeps both devices open and locked.

@@ -1,5 +1,7 @@
 //! A volume whose key is not known yet.
 
+use std::path::Path;
+
 use atrest_device::DeviceError;
 use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
@@ -88,7 +90,7 @@ pub trait Locked {
 }
 
 /// Looks for a header of one format: `None` if there is none of it.
-type Probe = for<'a> fn(Devices<'a>) -> Result<Option<Box<dyn Locked + 'a>>, OpenError>;
+type Probe = for<'a> fn(Devices<'a>, Option<&'a Path>) -> Result<Option<Box<dyn Locked + 'a>>, OpenError>;
 
 /// The formats that have a header. The first one that is found counts.
 const WITH_HEADER: &[Probe] = &[
@@ -97,8 +99,12 @@ const WITH_HEADER: &[Probe] = &[
     bitlocker::probe,
 ];
 
-/// The volume on these devices.
-pub(crate) fn find<'a>(devices: Devices<'a>, format: &Format) -> Result<Box<dyn Locked + 'a>, OpenError> {
+/// The volume on these devices, with the path of a detached header that may have to be written.
+pub(crate) fn find<'a>(
+    devices: Devices<'a>,
+    header_path: Option<&'a Path>,
+    format: &Format,
+) -> Result<Box<dyn Locked + 'a>, OpenError> {
     match format {
         Format::Plain { options, hash } => Ok(plain::locked(devices, options.clone(), *hash)),
         #[cfg(feature = "foreign")]
@@ -109,7 +115,7 @@ pub(crate) fn find<'a>(devices: Devices<'a>, format: &Format) -> Result<Box<dyn 
         Format::Tcrypt { options, progress } => Ok(tcrypt::locked(devices, options.clone(), *progress)),
         Format::ByHeader => {
             for probe in WITH_HEADER {
-                if let Some(locked) = probe(devices)? {
+                if let Some(locked) = probe(devices, header_path)? {
                     return Ok(locked);
                 }
             }

@@ -1,20 +1,32 @@
 //! LUKS1 and LUKS2.
 
-use atrest_engine::reencrypt::recover_interrupted;
+use std::path::Path;
+
+use atrest_device::Media;
+use atrest_engine::Access;
+use atrest_engine::reencrypt::{RewriteError, recover_interrupted};
 use atrest_secret::Passphrase;
-use atrest_volume::{Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat};
+use atrest_volume::luks2::reencrypt::ReencryptError;
+use atrest_volume::{
+    ChangeError, Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat,
+};
 
 use crate::token::{Token, TokenKey, recovery};
-use crate::{Key, Locked, MayBeWrongKey};
+use crate::{Device, DeviceOpenError, Key, Locked, MayBeWrongKey};
 
 struct Luks<'a> {
     devices: Devices<'a>,
+    /// Where a detached header lies: it was opened for reading alone.
+    header_path: Option<&'a Path>,
     header: LockedVolume,
 }
 
-pub(crate) fn probe<'a>(devices: Devices<'a>) -> Result<Option<Box<dyn Locked + 'a>>, OpenError> {
+pub(crate) fn probe<'a>(
+    devices: Devices<'a>,
+    header_path: Option<&'a Path>,
+) -> Result<Option<Box<dyn Locked + 'a>>, OpenError> {
     match LockedVolume::read(devices.header) {
-        Ok(header) => Ok(Some(Box::new(Luks { devices, header }))),
+        Ok(header) => Ok(Some(Box::new(Luks { devices, header_path, header }))),
         Err(OpenError::NotLuks) => Ok(None),
         Err(error) => Err(error),
     }
@@ -36,19 +48,34 @@ impl Luks<'_> {
         })
     }
 
-    /// Completes the zone in which a re-encryption was interrupted, and unlocks the volume in the state in which it is then.
+    /// Completes the zone in which a re-encryption was interrupted. The volume is what it is then, and is put together before: whatever
+    /// can be refused is refused while nothing has been written.
     fn recovered(&self, passphrase: &Passphrase, options: &UnlockOptions) -> Result<Volume, UnlockError> {
-        let refused = UnlockError::ReencryptionInProgress;
-        let Some(luks2) = self.header.luks2() else { return Err(refused) };
-        let Ok(mut rewriting) = luks2.resume_reencryption(self.devices, passphrase) else {
-            return Err(refused);
+        let Some(luks2) = self.header.luks2() else { return Err(UnlockError::ReencryptionInProgress) };
+        // It stays locked by the one that was opened for reading.
+        let header = self.header_path.map(|path| Device::open(path, Access::ReadWrite)).transpose();
+        let header = header.map_err(|error| match error {
+            DeviceOpenError::Device(error) => UnlockError::Device(error),
+            _ => UnlockError::ReencryptionInProgress,
+        })?;
+        let devices = match &header {
+            Some(header) => Devices::with_header(Some(header as &dyn Media), self.devices.data),
+            None => self.devices,
         };
+        let (mut rewriting, volume) = luks2.unlock_interrupted(devices, passphrase, options)?;
         match recover_interrupted(&mut rewriting) {
-            Err(_) => return Err(refused),
-            Ok(_) => drop(rewriting),
+            Ok(_) => Ok(volume),
+            Err(RewriteError::Data(error)) => Err(UnlockError::Device(error)),
+            Err(RewriteError::State(error)) => Err(match *error {
+                ReencryptError::Change(error) => match *error {
+                    ChangeError::Device(error) => UnlockError::Device(error),
+                    ChangeError::Unlock(error) => error,
+                    _ => UnlockError::ReencryptionInProgress,
+                },
+                _ => UnlockError::ReencryptionInProgress,
+            }),
+            Err(_) => Err(UnlockError::ReencryptionInProgress),
         }
-        let Ok(header) = LockedVolume::read(self.devices.header) else { return Err(refused) };
-        header.unlock(self.devices, passphrase, options)
     }
 }
 

@@ -13,10 +13,10 @@ use atrest_device::Media;
 use atrest_engine::reencrypt::{Online, RewriteError, RewriteOptions, run};
 use atrest_engine::{Access, Disk};
 use atrest_volume::luks2::reencrypt::{ReencryptKeys, Rewriting};
-use atrest_volume::{Devices, LockedVolume, VolumeKey};
+use atrest_volume::{Devices, LockedVolume, UnlockError, VolumeKey};
 
 use crate::reopen::is_marked;
-use crate::{Device, Reopen};
+use crate::{Device, Reopen, ReopenError};
 
 /// Bytes that are rewritten at once: writes to them wait meanwhile, for the time of some flushes.
 pub const ZONE: u64 = 1 << 20;
@@ -49,6 +49,8 @@ pub enum Progress {
     },
     /// All is done.
     Done,
+    /// All is done. The volume is still served by what knows both keys, because an ordinary one could not be put in its place: this is why.
+    Kept(String),
     /// It has failed: everything can be read, and nothing is written any more.
     Failed(String),
 }
@@ -73,6 +75,7 @@ enum State {
     Running,
     Stopped,
     Done,
+    Kept(String),
     Failed(String),
     /// Nobody waits for it any more.
     Ending,
@@ -144,6 +147,7 @@ impl Background {
             State::Running | State::Ending => Progress::Running { done, total },
             State::Stopped => Progress::Stopped { done, total },
             State::Done => Progress::Done,
+            State::Kept(why) => Progress::Kept(why.clone()),
             State::Failed(why) => Progress::Failed(why.clone()),
         }
     }
@@ -270,13 +274,22 @@ fn work(
         // No key opens it any more. What serves it goes on.
         return shared.turn(State::Done);
     }
-    // Whichever of them is the key by now. If none opens it, the volume goes on being served as it is.
-    let disk = keys.iter().rev().find_map(|key| reopen.open(key.expose()).ok());
-    match disk.map_or_else(|| Err("no key opens the header any more".into()), |disk| serve(Serve::Done(disk)))
-    {
+    match renewed(reopen, keys).and_then(|disk| serve(Serve::Done(disk))) {
         Ok(()) => shared.turn(State::Done),
-        Err(why) => shared.turn(State::Failed(why)),
+        Err(why) => shared.turn(State::Kept(why)),
     }
+}
+
+/// The volume with whichever of the keys is its key by now.
+fn renewed(reopen: &Reopen, keys: &[VolumeKey]) -> Result<Disk, String> {
+    for key in keys.iter().rev() {
+        match reopen.open(key.expose()) {
+            Ok(disk) => return Ok(disk),
+            Err(ReopenError::Unlock(UnlockError::WrongVolumeKey)) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Err("its header has neither key, and so was changed by somebody else".into())
 }
 
 /// Why it can't go on, in words.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atrest_device::{DeviceError, Media};
 use atrest_engine::{Disk, DiskError, DiskOptions};
-use atrest_volume::{Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, VolumeKey};
+use atrest_volume::{Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeKey};
 
 use crate::locked::find;
 use crate::{Device, Format, Key};
@@ -128,9 +128,14 @@ impl Reopen {
     /// [`UnlockError::WrongVolumeKey`].
     pub fn open(&self, key: &[u8]) -> Result<Disk, ReopenError> {
         let header = self.header.as_deref().map(|header| header as &dyn Media);
-        let locked = find(Devices::with_header(header, &*self.media), &self.format);
+        let locked = find(Devices::with_header(header, &*self.media), None, &self.format);
         let key = Key::Volume(VolumeKey::copy_from(key));
         let volume = locked.map_err(ReopenError::Open)?.try_key(&key, &self.unlock);
+        let volume = match (volume, &key) {
+            // What is held can't be touched by others, but its header be marked.
+            (Err(UnlockError::ReencryptionInProgress), Key::Volume(key)) => self.untouched(key)?,
+            (volume, _) => volume,
+        };
         let mut volume = volume.map_err(ReopenError::Unlock)?;
         // A media that shrank shows less: whoever holds the clients notices.
         volume.limit(self.size.load(Ordering::Acquire));
@@ -139,6 +144,15 @@ impl Reopen {
             Some(header) => disk.with_header(header.clone()),
             None => disk,
         })
+    }
+
+    /// A volume whose header says that a re-encryption has begun, of which nothing is done.
+    fn untouched(&self, key: &VolumeKey) -> Result<Result<Volume, UnlockError>, ReopenError> {
+        let header = self.header.as_deref().map(|header| header as &dyn Media);
+        let devices = Devices::with_header(header, &*self.media);
+        let locked = LockedVolume::read(devices.header).map_err(ReopenError::Open)?;
+        let luks2 = locked.luks2().ok_or(ReopenError::Unlock(UnlockError::ReencryptionInProgress))?;
+        Ok(luks2.unlock_untouched(devices, key, &self.unlock))
     }
 }
 

@@ -70,7 +70,7 @@ mod volume;
 mod wiped;
 
 pub use atrest_secret::{Passphrase, VolumeKey};
-pub use convert::{ConvertError, Obstacle, convert};
+pub use convert::{ConvertError, Obstacle, convert, convert_meanwhile};
 pub use detect::{LockedVolume, format, header_backup, header_restore, repair};
 pub use error::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
 pub use info::{

@@ -8,11 +8,12 @@ use super::format::{PbkdfArgs, PbkdfKind};
 use super::secrets::PassphraseArgs;
 use super::size::{parse_key_bits, parse_size};
 
-/// Give a LUKS2 volume a new volume key, or another cipher or sector size, in place; or make plaintext of it.
+/// Give a LUKS volume a new volume key, another cipher or (LUKS2) another sector size, in place; or make plaintext of it.
 ///
 /// Interrupted at any moment it goes on with --resume; cryptsetup can resume it, and this what cryptsetup began. Until it is done
 /// the volume opens only with a passphrase that opens a keyslot of each key. Every passphrase is asked for (or given by --key-file
-/// and --also-key-file) and gets a keyslot of the new key, with a new number; the old keyslots are wiped at the end.
+/// and --also-key-file) and gets a keyslot of the new key, with a new number; the old keyslots are wiped at the end. A LUKS1
+/// volume is one of LUKS2 meanwhile, and its keyslots keep their numbers.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -37,6 +37,7 @@ mod preflight;
 mod protectors;
 mod recover;
 mod reencrypt;
+mod reencrypt_luks1;
 mod reencrypt_served;
 pub mod scrub;
 pub mod serve;

@@ -8,8 +8,7 @@ use atrest_device::{BlockDevice, Media};
 use atrest_engine::reencrypt::{Online, RewriteError, RewriteOptions, recover_interrupted, run};
 use atrest_engine::{Access, Disk, DiskOptions, is_same};
 use atrest_open::Device;
-use atrest_secret::Passphrase;
-use atrest_volume::{Devices, LockedVolume, UnlockOptions};
+use atrest_volume::{Devices, LockedVolume, UnlockOptions, Volume};
 
 use super::reencrypt::not_luks2;
 use super::target::{no_header, open_device, with_passphrase};
@@ -57,45 +56,38 @@ pub fn open<T>(
     let mut options = DiskOptions::default();
     options.threads = args.threads.map_or(0, usize::from);
     options.allow_discards = args.allow_discards;
-    let ordinary = |passphrase: &Passphrase| -> Result<Arc<Disk>, Failure> {
-        let locked = read().map_err(|error| at(error.into()))?;
-        let volume = locked.unlock(devices, passphrase, &UnlockOptions::default());
-        let volume = volume.map_err(|error| at(error.into()))?;
+    let disk = |volume: Volume| -> Result<Disk, Failure> {
         let disk = Disk::new(data.clone(), volume, options.clone()).map_err(|error| at(error.into()))?;
-        Ok(Arc::new(match &header {
+        Ok(match &header {
             Some(header) => disk.with_header(header.clone()),
             None => disk,
-        }))
+        })
     };
     let source = Source::from(&unlock.secret.passphrase);
-    let mut right = None;
     if !locked.info().requirements.iter().any(|name| name.contains("reencrypt")) {
-        with_passphrase(&source, path, output, |passphrase| {
-            let (_, key) = luks2.volume_key(devices.header, passphrase, None)?;
-            drop(key);
-            right = Some(Passphrase::copy_from(passphrase.expose()));
-            Ok::<(), atrest_volume::UnlockError>(())
+        let volume = with_passphrase(&source, path, output, |passphrase| {
+            locked.unlock(devices, passphrase, &UnlockOptions::default())
         })?;
-        let right = right.ok_or_else(|| at(Failure::parameters("there is no passphrase to try")))?;
-        return serve(ordinary(&right)?, None);
+        return serve(Arc::new(disk(volume)?), None);
     }
-    let mut rewriting = with_passphrase(&source, path, output, |passphrase| {
-        let rewriting = luks2.resume_reencryption(devices, passphrase)?;
-        right = Some(Passphrase::copy_from(passphrase.expose()));
-        Ok::<_, atrest_volume::luks2::reencrypt::ReencryptError>(rewriting)
-    })?;
-    if recover_interrupted(&mut rewriting).map_err(|error| at(error.into()))? {
-        // It was the last zone.
-        let right = right.ok_or_else(|| at(Failure::parameters("there is no passphrase to try")))?;
-        return serve(ordinary(&right)?, None);
-    }
-    drop(right);
-    let done = rewriting.done().map_err(|error| at(error.into()))?;
-    let online = Online::new(data.clone(), &mut rewriting, done, &options);
-    let online = online.map_err(|error| at(error.into()))?.ok_or_else(|| {
+    let mut rewriting =
+        with_passphrase(&source, path, output, |passphrase| luks2.resume_reencryption(devices, passphrase))?;
+    let moves = || {
         at(Failure::parameters("its data moves to another place, which can't be done while it is served"))
             .hint("open it without --reencrypt, or let `atrest reencrypt --resume` finish it first")
-    })?;
+    };
+    // Before anything is written.
+    if rewriting.moves() {
+        return Err(moves());
+    }
+    if recover_interrupted(&mut rewriting).map_err(|error| at(error.into()))? {
+        // It was the last zone. After a decryption no key opens it any more.
+        let volume = rewriting.into_done().ok_or_else(moves)?;
+        return serve(Arc::new(disk(volume)?), None);
+    }
+    let done = rewriting.done().map_err(|error| at(error.into()))?;
+    let online = Online::new(data.clone(), &mut rewriting, done, &options);
+    let online = online.map_err(|error| at(error.into()))?.ok_or_else(moves)?;
     let online = Arc::new(match &header {
         Some(header) => online.with_header(header.clone()),
         None => online,

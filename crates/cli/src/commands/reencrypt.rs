@@ -21,7 +21,7 @@ use serde_json::json;
 use super::bulk::Stop;
 use super::target::{no_header, open_device, with_passphrase};
 use super::text::counted;
-use super::{options, reencrypt_served};
+use super::{options, reencrypt_luks1, reencrypt_served};
 use crate::args::bulk::EncryptArgs;
 use crate::args::open::VolumeType;
 use crate::args::reencrypt::{ReencryptArgs, ResilienceArg, ZoneArgs};
@@ -60,9 +60,16 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     }
     let devices = devices(&data, header.as_ref());
     let header_path = args.header.as_deref().unwrap_or(&args.path);
-    let locked = LockedVolume::read(devices.header).map_err(|error| Failure::from(error).at(header_path))?;
+    let on = header.as_ref().unwrap_or(&data);
+    let read = || LockedVolume::read(devices.header).map_err(|error| no_header(error, on).at(header_path));
+    let mut locked = read()?;
+    if locked.luks2().is_some_and(|luks2| luks2.was_luks1() && !is_marked(&locked)) {
+        // It stopped before it had begun, or when all was done.
+        reencrypt_luks1::end(devices.header, &args.path)?;
+        locked = read()?;
+    }
     let Some(luks2) = locked.luks2() else {
-        return Err(not_luks2().at(header_path));
+        return reencrypt_luks1::reencrypt(args, (&data, header.as_ref()), &locked, output);
     };
     let stop = Stop::on_signals()?;
     let (rewriting, _) = begin_reencryption(args, &locked, luks2, devices, output)?;
@@ -86,10 +93,7 @@ pub fn begin_reencryption<'a>(
         secrets::check_kept(file)?;
     }
     let options = reencrypt_options(args, output)?;
-    if args.zones.resilience == Some(ResilienceArg::None) {
-        output.confirm("with --resilience none a crash destroys the data that is being rewritten")?;
-    }
-    confirm_part(&args.zones, output)?;
+    confirm(args, output)?;
     let at = |error: ReencryptError| Failure::from(error).at(&args.path);
     if let Some(file) = &args.volume_key_file {
         if !Source::from(&args.passphrase).is_prompt() {
@@ -101,10 +105,34 @@ pub fn begin_reencryption<'a>(
         let key = secrets::read_volume_key(file, output)?;
         return Ok((luks2.begin_reencryption_with_key(devices, &key, &options).map_err(at)?, None));
     }
+    let passphrases = passphrases(args, locked, devices.header, output)?;
+    let given: Vec<(&Passphrase, Option<u32>)> = passphrases.iter().map(|(p, slot)| (p, *slot)).collect();
+    let spinner = progress::spinner("deriving the keys", output);
+    let begun = luks2.begin_reencryption(devices, &given, &options);
+    spinner.finish_and_clear();
+    let begun = begun.map_err(at)?;
+    Ok((begun, passphrases.into_iter().next().map(|(first, _)| first)))
+}
+
+/// What a re-encryption destroys is asked for before anything else.
+pub fn confirm(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
+    if args.zones.resilience == Some(ResilienceArg::None) {
+        output.confirm("with --resilience none a crash destroys the data that is being rewritten")?;
+    }
+    confirm_part(&args.zones, output)
+}
+
+/// The passphrases that were given, each with the keyslot that is meant.
+pub fn passphrases(
+    args: &ReencryptArgs,
+    locked: &LockedVolume,
+    header: &dyn Media,
+    output: &Output,
+) -> Result<Vec<(Passphrase, Option<u32>)>, Failure> {
     let first = Source::from(&args.passphrase);
     let mut passphrases: Vec<(Passphrase, Option<u32>)> = Vec::new();
     let slot = with_passphrase(&first, &args.path, output, |passphrase| {
-        let (slot, _) = luks2.volume_key(devices.header, passphrase, args.key_slot)?;
+        let (slot, _) = locked.volume_key(header, passphrase, args.key_slot)?;
         passphrases.push((Passphrase::copy_from(passphrase.expose()), Some(slot)));
         Ok::<u32, atrest_volume::UnlockError>(slot)
     })?;
@@ -122,12 +150,7 @@ pub fn begin_reencryption<'a>(
             }
         }
     }
-    let given: Vec<(&Passphrase, Option<u32>)> = passphrases.iter().map(|(p, slot)| (p, *slot)).collect();
-    let spinner = progress::spinner("deriving the keys", output);
-    let begun = luks2.begin_reencryption(devices, &given, &options);
-    spinner.finish_and_clear();
-    let begun = begun.map_err(at)?;
-    Ok((begun, passphrases.into_iter().next().map(|(first, _)| first)))
+    Ok(passphrases)
 }
 
 /// What a re-encryption is gone on with.
@@ -182,8 +205,13 @@ fn is_begun(args: &ReencryptArgs, data: &Device) -> bool {
         None => Some(LockedVolume::read(data)),
     };
     let in_progress =
-        |locked: LockedVolume| locked.info().requirements.iter().any(|name| name.contains("reencrypt"));
+        |locked: LockedVolume| is_marked(&locked) || locked.luks2().is_some_and(Luks2::was_luks1);
     locked.is_some_and(|locked| locked.is_ok_and(in_progress))
+}
+
+/// Whether the header says that one is in progress.
+fn is_marked(locked: &LockedVolume) -> bool {
+    locked.info().requirements.iter().any(|name| name.contains("reencrypt"))
 }
 
 fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), Failure> {
@@ -256,12 +284,15 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
 }
 
 pub fn not_luks2() -> Failure {
-    Failure::new(Code::Device, "a LUKS1 volume can't be re-encrypted in place here")
-        .hint("`cryptsetup convert --type luks2` makes it LUKS2 first; or copy it into a new volume")
+    Failure::new(
+        Code::Device,
+        "a LUKS1 volume is neither decrypted in place nor re-encrypted while it is served",
+    )
+    .hint("`atrest convert --type luks2` makes it LUKS2 first; or copy it into a new volume")
 }
 
 /// What --init-only says.
-fn begun_only(rewriting: &Rewriting<'_>, path: &Path, output: &Output) -> Result<(), Failure> {
+pub fn begun_only(rewriting: &Rewriting<'_>, path: &Path, output: &Output) -> Result<(), Failure> {
     let total = rewriting.total();
     output.done(
         &json!({ "event": "begun", "bytes": total }),
@@ -484,18 +515,33 @@ fn resume(
         Failure::from(error).at(path).hint("if it stopped before a header was there, nothing is lost: start again without --resume (with the same --reduce-device-size)")
     })?;
     let Some(luks2) = locked.luks2() else {
-        return Err(not_luks2().at(path));
+        return Err(Failure::parameters("no re-encryption of this LUKS1 volume is in progress")
+            .at(path)
+            .hint("it has not begun, or is done; without --resume it is begun"));
     };
+    let was_luks1 = luks2.was_luks1();
+    if was_luks1 && !is_marked(&locked) {
+        return match reencrypt_luks1::end_interrupted(luks2, devices.header, path)? {
+            true => output.done(&json!({ "event": "done" }), &format!("{}: all was done", path.display())),
+            false => Err(Failure::parameters("the re-encryption of this LUKS1 volume had not begun")
+                .at(path)
+                .hint("nothing is lost: start it again without --resume")),
+        };
+    }
     let stop = Stop::on_signals()?;
     let mut rewriting = given.with(path, output, |keys| luks2.resume_reencryption_with(devices, keys))?;
     if let Some(part) = zones.device_size {
         confirm_part(zones, output)?;
         rewriting.limit_to(part).map_err(at)?;
     }
-    rewrite(rewriting, path, zones, None, &stop, output)
+    rewrite(rewriting, path, zones, None, &stop, output)?;
+    match was_luks1 {
+        true => reencrypt_luks1::end(devices.header, path),
+        false => Ok(()),
+    }
 }
 
-fn rewrite(
+pub fn rewrite(
     mut rewriting: Rewriting<'_>,
     path: &Path,
     zones: &ZoneArgs,
@@ -561,7 +607,7 @@ fn devices<'a>(data: &'a Device, header: Option<&'a Device>) -> Devices<'a> {
     Devices::with_header(header.map(|header| header as &dyn Media), data)
 }
 
-fn reencrypt_options(args: &ReencryptArgs, output: &Output) -> Result<ReencryptOptions, Failure> {
+pub fn reencrypt_options(args: &ReencryptArgs, output: &Output) -> Result<ReencryptOptions, Failure> {
     let key = match &args.new_volume_key_file {
         None if args.keep_key => NewKey::Keep,
         None => NewKey::Random,

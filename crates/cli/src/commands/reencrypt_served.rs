@@ -43,6 +43,14 @@ impl Rewritten {
         match (request, &*background) {
             (Request::Reencrypt { old: [], .. }, Some(background)) => background.go_on(),
             (Request::Reencrypt { old: [], .. }, None) => return Err("nothing was stopped in it".into()),
+            (Request::Reencrypt { old: [_, ..], .. }, Some(background))
+                if matches!(background.progress(), Progress::Kept(_)) =>
+            {
+                return Err(
+                    "it has been re-encrypted; close it and open it again before that is done once more"
+                        .into(),
+                );
+            }
             (Request::Reencrypt { .. }, Some(_)) => return Err("it is being re-encrypted already".into()),
             (Request::Reencrypt { old, new }, None) => {
                 let keys = [old, new].into_iter().filter(|key| !key.is_empty());
@@ -63,6 +71,7 @@ impl Rewritten {
             Some(Progress::Running { done, total }) => format!("running {done} {total}"),
             Some(Progress::Stopped { done, total }) => format!("stopped {done} {total}"),
             Some(Progress::Done) => "done".into(),
+            Some(Progress::Kept(why)) => format!("kept {why}"),
             Some(Progress::Failed(why)) => format!("failed {why}"),
         })
     }
@@ -90,6 +99,7 @@ enum Said {
     Running(u64, u64),
     Stopped(u64, u64),
     Done,
+    Kept(String),
     Failed(String),
 }
 
@@ -105,6 +115,7 @@ fn parse(text: &str) -> Option<Said> {
         "running" => numbers().map(|(done, total)| Said::Running(done, total))?,
         "stopped" => numbers().map(|(done, total)| Said::Stopped(done, total))?,
         "done" => Said::Done,
+        "kept" => Said::Kept(rest.into()),
         "failed" => Said::Failed(rest.into()),
         _ => return None,
     })
@@ -115,7 +126,7 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     let entry = registry.find(&args.path)?.ok_or_else(|| {
         let what = format!("no process of yours serves {}", args.path.display());
         Failure::new(Code::Device, what)
-            .hint("`atrest status` lists what is open; a mapping of the kernel is re-encrypted by cryptsetup")
+            .hint("`atrest status` lists what is open; a mapping of the kernel is closed first, or re-encrypted by `cryptsetup reencrypt --active-name`")
     })?;
     let ask = |request: &Request<'_>| {
         let told = tell(&registry, &entry, request)?;
@@ -128,7 +139,7 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     match ask(&Request::Reencryption)? {
         Said::Running(..) => {}
         Said::Stopped(..) => drop(ask(&Request::Reencrypt { old: &[], new: &[] })?),
-        Said::None | Said::Done => {
+        Said::None | Said::Done | Said::Kept(_) => {
             let keys = keys(args, &entry, output)?;
             let Some((old, new)) = keys.split_first() else {
                 return Err(Failure::parameters("it has no volume key").at(&entry.path));
@@ -177,6 +188,12 @@ fn finished(entry: &Entry, said: &Said, output: &Output) -> Result<(), Failure> 
             ),
         ),
         Said::Done => ("done", format!("{name} is re-encrypted")),
+        Said::Kept(why) => {
+            output.warn(format!(
+                "{name}: the process that serves it keeps both keys until it is closed: {why}"
+            ));
+            ("done", format!("{name} is re-encrypted"))
+        }
         Said::Failed(why) => {
             let what =
                 format!("{name}: the re-encryption has failed, and nothing is written any more: {why}");

@@ -1,22 +1,30 @@
 //! `atrest suspend`, `resume` and `resize`: of what a process of ours serves, and what answers them in that process. Mappings of the kernel are
 //! in `mapping.rs`.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use atrest_attach::control::{Answer, Control, Request, ask};
 use atrest_attach::fuse::KnownSize;
 use atrest_attach::gate::Gate;
 use atrest_attach::session::{Entry, Kind, Registration, Registry, Word};
-use atrest_device::BlockDevice;
+use atrest_device::{BlockDevice, Media};
+use atrest_engine::Access;
 use atrest_open::{Reopen, Room};
+use atrest_secret::VolumeKey;
+use atrest_volume::luks2::reencrypt::ReencryptKeys;
+use atrest_volume::{Devices, LockedVolume};
 use serde_json::json;
 
 use super::reencrypt_served::Rewritten;
+use super::target::{open_device, with_passphrase};
 use super::unlock::{Unlocked, again};
 use super::{link, mapping, serve};
 use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
+use crate::args::open::{UnlockArgs, VolumeType};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
+use crate::secrets::Source;
 
 /// Why the keys of some volumes stay.
 pub const REENCRYPTED: &str =
@@ -154,14 +162,37 @@ pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
         return Err(Failure::parameters(format!("{} is not suspended", entry.name)));
     }
     let keyring = link::keyring(args.link_vk_to_keyring.as_ref())?;
-    let volume = again(&entry.path, &args.again.unlock(), output)?;
-    let [target] = volume.targets() else {
-        return Err(Failure::parameters("it has more than one volume key by now").at(&entry.path));
-    };
-    let linked = link::put(keyring.as_ref(), &volume)?;
-    tell(&registry, &entry, &Request::Resume { key: target.key.expose() })?;
+    let key = key_again(&entry.path, &args.again.unlock(), output)?;
+    let linked = keyring.as_ref().map(|found| link::put_key(found, &key)).transpose()?;
+    tell(&registry, &entry, &Request::Resume { key: key.expose() })?;
     link::keep(linked);
     resumed(&entry.name, output)
+}
+
+/// The volume key of what is suspended. Its header may say by now that a re-encryption has begun.
+fn key_again(path: &Path, unlock: &UnlockArgs, output: &Output) -> Result<VolumeKey, Failure> {
+    if unlock.kind == VolumeType::Luks && !unlock.secret.has_volume_key() {
+        let data = open_device(path, Access::ReadOnly)?;
+        let header = unlock.header.as_deref().map(|path| open_device(path, Access::ReadOnly)).transpose()?;
+        let devices = Devices::with_header(header.as_ref().map(|header| header as &dyn Media), &data);
+        // What can't be read is told below.
+        if let Ok(locked) = LockedVolume::read(devices.header)
+            && let Some(luks2) = locked.luks2()
+            && luks2.info().requirements.iter().any(|name| name.contains("reencrypt"))
+        {
+            let source = Source::from(&unlock.secret.passphrase);
+            let keys = with_passphrase(&source, path, output, |passphrase| {
+                luks2.reencryption_keys(devices, ReencryptKeys::of_passphrase(passphrase))
+            })?;
+            let first = keys.into_iter().next();
+            return first.ok_or_else(|| Failure::parameters("it has no volume key").at(path));
+        }
+    }
+    let volume = again(path, unlock, output)?;
+    match volume.targets() {
+        [target] => Ok(VolumeKey::copy_from(target.key.expose())),
+        _ => Err(Failure::parameters("it has more than one volume key by now").at(path)),
+    }
 }
 
 pub fn resize(args: &ResizeArgs, output: &Output) -> Result<(), Failure> {

@@ -13,7 +13,7 @@ use atrest_nbd::Uri;
 use atrest_open::{Device, DeviceOpenError, MayBeWrongKey, Refused, try_keys};
 use atrest_probe::{FilesystemKind, Foreign, foreign};
 use atrest_secret::Passphrase;
-use atrest_volume::{LockedVolume, OpenError};
+use atrest_volume::{LockedVolume, OpenError, is_uuid};
 
 use super::flash;
 use crate::args::key::TargetArgs;
@@ -57,6 +57,31 @@ impl<'a> Target<'a> {
     }
 }
 
+/// A volume of LUKS1 whose magic cryptsetup has changed while it re-encrypts it: the headers are in files, and so is how far it is.
+fn legacy_reencryption(device: &Device) -> Option<Failure> {
+    const MAGIC: [u8; 6] = *b"LUKS\xde\xad";
+    /// Where LUKS1 has its UUID, and how long that is at most.
+    const UUID: (u64, usize) = (168, 40);
+    let mut magic = [0; MAGIC.len()];
+    let mut uuid = [0; UUID.1];
+    // What can't be read is told by whatever reads it next.
+    device.read_at(0, &mut magic).and_then(|()| device.read_at(UUID.0, &mut uuid)).ok()?;
+    if magic != MAGIC {
+        return None;
+    }
+    // intended: without a zero byte it is all of it.
+    let end = uuid.iter().position(|byte| *byte == 0).unwrap_or(uuid.len());
+    let uuid = std::str::from_utf8(&uuid[..end]).ok().filter(|uuid| is_uuid(uuid));
+    // intended: of a UUID that is none the files can't be named.
+    let uuid = uuid.unwrap_or("UUID");
+    let what =
+        "it is a LUKS1 volume whose re-encryption by cryptsetup was interrupted; its headers are in files";
+    Some(Failure::new(Code::Device, what).hint(format!(
+        "in the directory with LUKS-{uuid}.log, LUKS-{uuid}.org and LUKS-{uuid}.new, `cryptsetup reencrypt {}` finishes it",
+        device.path().display()
+    )))
+}
+
 /// Why a header can't be read, and, where none is, what is there instead.
 pub fn no_header(error: OpenError, device: &Device) -> Failure {
     let OpenError::NotLuks = error else { return error.into() };
@@ -66,6 +91,9 @@ pub fn no_header(error: OpenError, device: &Device) -> Failure {
     let failure = |what: &str, hint: &str| {
         Failure::new(Code::Device, format!("it is not a LUKS volume, nor encrypted flash: {what}")).hint(hint)
     };
+    if let Some(failure) = legacy_reencryption(device) {
+        return failure;
+    }
     let found = match foreign(device) {
         Ok(found) => found,
         Err(error) => return error.into(),

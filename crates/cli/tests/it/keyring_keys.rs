@@ -195,6 +195,10 @@ told luksResume -d key --link-vk-to-keyring @s::other name | head -2; keyctl lis
 told close name; has @s user vk
 told open -d key --link-vk-to-keyring @s::taken --face fuse:none vol name | head -1; keyctl list @s | grep -c taken
 told open -d key --link-vk-to-keyring @s::vk --type plain vol name | head -2
+keyctl padd user a:b @s < key > before; told open -d key --link-vk-to-keyring @s::a:b --face fuse:none vol name | head -1
+keyctl search @s user a:b | cmp - before && keyctl pipe $(cat before) | cmp - key && echo "the key of before is there"
+keyctl padd logon a:b @s < key > before; told open -d key --link-vk-to-keyring @s::%logon:a:b --face fuse:none vol name | head -1
+keyctl search @s logon a:b | cmp - before && echo "and so is the other"
 "#,
     );
     let expected = [
@@ -218,6 +222,10 @@ told open -d key --link-vk-to-keyring @s::vk --type plain vol name | head -2
         "0",
         "open -d key --link-vk-to-keyring @s::vk --type plain vol name -> 1",
         "atrest: --link-vk-to-keyring is for LUKS",
+        "open -d key --link-vk-to-keyring @s::a:b --face fuse:none vol name -> 4",
+        "the key of before is there",
+        "open -d key --link-vk-to-keyring @s::%logon:a:b --face fuse:none vol name -> 4",
+        "and so is the other",
     ];
     assert_eq!(told, expected);
 }

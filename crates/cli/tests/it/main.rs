@@ -39,6 +39,7 @@ mod progress_lines;
 mod readme;
 mod redacted;
 mod reencrypt_end;
+mod reencrypt_luks1;
 mod reencrypt_names;
 mod reencrypt_part;
 mod reencrypt_served;

@@ -127,6 +127,22 @@ fn it_is_stopped_and_gone_on_with_by_the_process_by_another_and_by_cryptsetup() 
 }
 
 #[test]
+fn what_is_suspended_when_its_header_is_marked_is_resumed_and_reencrypted_then() {
+    let served = Served::new();
+    served.scratch.atrest(&["suspend", &served.name]).ok();
+    // As the header is when both are asked for at once. cryptsetup does not look at the lock on a file.
+    let begin = "cryptsetup reencrypt -q --init-only --force-offline-reencrypt --key-file key $CHEAP vol";
+    served.scratch.bash(&begin.replace("$CHEAP", &CHEAP.join(" "))).ok();
+    assert!(served.is_marked());
+    served.scratch.atrest(&["resume", &served.name, "--key-file", "wrong"]).fails(2, "wrong passphrase");
+    served.scratch.atrest(&["resume", &served.name, "--key-file", "key"]).ok();
+    served.check();
+    assert_eq!(served.begin(&[]).ok().json()["reencryption"], "done");
+    assert!(!served.is_marked());
+    served.check();
+}
+
+#[test]
 fn what_can_not_be_reencrypted_while_it_is_served_is_refused_before_its_header_changes() {
     let served = Served::new();
     let refused = |options: &[&str], why: &str| {

@@ -5,6 +5,7 @@
 //! cache. A zone that is protected by hashes is read twice, the second time from the page cache; only a journal is kept in
 //! memory whole. So memory is bounded: a journal or the hashes of a zone, both of which fit in the keyslots area (128 MiB at most).
 
+mod luks1;
 mod online;
 mod transform;
 
@@ -16,6 +17,7 @@ use atrest_volume::luks2::reencrypt::{Protection, ReencryptError, Rewriting, Zon
 
 use crate::bulk::Progress;
 use crate::disk::parallel::Helpers;
+pub use luks1::{Luks1Error, begin_luks1, end_luks1};
 pub use online::Online;
 use transform::Transform;
 
@@ -106,13 +108,23 @@ pub fn run(
     options: RewriteOptions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Rewritten, RewriteError> {
+    let mut unfinished = Unfinished(options.online);
     let result = run_all(rewriting, options, progress);
-    if let (Err(error), Some(online)) = (&result, options.online)
-        && !matches!(error, RewriteError::Cancelled { .. })
-    {
-        online.fail();
+    if matches!(result, Ok(_) | Err(RewriteError::Cancelled { .. })) {
+        unfinished.0 = None;
     }
     result
+}
+
+/// Whoever waits for a zone must not wait for one that is never done, also after a panic.
+struct Unfinished<'a>(Option<&'a Online>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(online) = self.0 {
+            online.fail();
+        }
+    }
 }
 
 /// Completes the zone that was hot when the last run stopped, if there was one, and nothing else. Returns whether that was the

@@ -231,6 +231,58 @@ fn when_the_rewriting_fails_everything_can_be_read_and_nothing_written() {
     client.check(&bench.plaintext(UNITS * UNIT), 0, "after the recovery");
 }
 
+/// A device whose writes of the data panic, as a mistake of this program would.
+struct Mistaken(Window);
+
+impl BlockDevice for Mistaken {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+    fn is_read_only(&self) -> bool {
+        false
+    }
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        assert!(offset < HEAD, "a mistake");
+        self.0.write_at(offset, data)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.0.flush()
+    }
+}
+
+impl Unshared for Mistaken {}
+
+#[test]
+fn a_panic_of_the_rewriting_lets_nobody_wait_for_ever() {
+    let bench = fresh(JOBS[0]);
+    drop(bench.begin());
+    let window = || Window { device: bench.device.clone(), offset: bench.data.offset, size: bench.data.size };
+    let mistaken = Mistaken(window());
+    let luks = Luks2::read(&mistaken).expect("the header is read");
+    let devices = Devices::together(&mistaken);
+    let mut rewriting = luks.resume_reencryption(devices, &passphrase()).expect("resumed");
+    let online = Online::new(Arc::new(window()), &mut rewriting, 0, &DiskOptions::default());
+    let online = Arc::new(online.expect("fits").expect("in place"));
+    let mut zones = zones();
+    (zones.zone, zones.online) = (24 << 10, Some(&*online));
+    let run = || run(&mut rewriting, zones, &mut |_, _| ());
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).expect_err("a panic");
+    let (told, tells) = std::sync::mpsc::channel();
+    let writer = online.clone();
+    std::thread::spawn(move || told.send(writer.write_at(0, &[1; 512]).map_err(|error| error.cause)));
+    let refused = tells.recv_timeout(Duration::from_secs(20)).expect("the write comes back");
+    assert_eq!(refused, Err(Cause::EarlierFlushFailed));
+    let mut all = vec![0; UNITS * UNIT];
+    online.read_at(0, &mut all).expect("it is read");
+    Client::new(1).check(&all, 0, "after the panic");
+}
+
 /// A device that notes in which order it and others are written and flushed.
 struct Noted {
     inner: Window,

@@ -2,6 +2,7 @@
 
 mod bitlocker;
 mod opening;
+mod reencrypting;
 mod tcplay;
 mod tcrypt;
 mod tcrypt_write;

@@ -19,6 +19,8 @@ const BLOCKS: u64 = (24 << 20) / BLOCK as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     Rekey,
+    /// A new key, asked of the process that serves the volume already.
+    Asked,
     Encrypt,
     Decrypt,
 }
@@ -48,7 +50,7 @@ impl Stage {
         let key = write_key(directory.as_path(), "key", b"correct horse");
         let contents = random.bytes(BLOCKS as usize * BLOCK);
         fs::write(&plain, &contents).expect("a file");
-        let header = (job != Job::Rekey).then(|| directory.path("header"));
+        let header = matches!(job, Job::Encrypt | Job::Decrypt).then(|| directory.path("header"));
         let blocks = Blocks::new(BLOCK, contents);
         let stage = Self { image, header, key, blocks, directory };
         let begin = |ours: &str, theirs: &str| {
@@ -62,11 +64,13 @@ impl Stage {
             stage.at(program.words(&format!("--resilience {resilience}"))).ok();
         };
         match job {
-            Job::Rekey => {
+            Job::Rekey | Job::Asked => {
                 let volume = VolumeFile { path: stage.image.clone(), key: stage.key.clone() };
                 volume.run("format", &format!("--yes --size 40M {FAST_PBKDF2}")).expect_code(0);
                 volume.encrypt(&plain);
-                begin("reencrypt", "");
+                if job == Job::Rekey {
+                    begin("reencrypt", "");
+                }
             }
             Job::Encrypt => {
                 fs::rename(&plain, &stage.image).expect("rename");
@@ -111,6 +115,29 @@ impl Stage {
         let served = Served::start(self.at(program).env("XDG_RUNTIME_DIR", self.directory.as_path()));
         let client = NbdClient::connect(&socket).expect("connect");
         (served, client)
+    }
+
+    /// Asks the process that serves it to begin, or to go on, or to stop.
+    fn ask(&self, words: &str) {
+        let program = atrest("reencrypt").words(words).env("XDG_RUNTIME_DIR", self.directory.as_path());
+        program.arg(&self.image).ok();
+    }
+
+    /// Begins while the volume is served, and now and then stops and goes on.
+    fn begin_served(&mut self, client: &mut NbdClient, resilience: &str, random: &mut Random) {
+        self.work(client, random, Duration::from_millis(20));
+        let key = self.key.to_str().expect("plain letters");
+        let begin = format!("--online --init-only --key-file {key} {FAST_PBKDF2} --resilience {resilience}");
+        self.ask(&begin);
+        if random.below(2) == 0 {
+            let time = Duration::from_millis(random.below(60));
+            self.work(client, random, time);
+            self.ask("--stop");
+            self.work(client, random, Duration::from_millis(20));
+            if self.in_progress() {
+                self.ask("--online --init-only");
+            }
+        }
     }
 
     /// Writes until the time is over. The server is there all the while.
@@ -184,10 +211,12 @@ impl Stage {
     }
 }
 
-const JOBS: [(Job, &str); 5] = [
+const JOBS: [(Job, &str); 7] = [
     (Job::Rekey, "checksum"),
     (Job::Decrypt, "checksum"),
+    (Job::Asked, "checksum"),
     (Job::Rekey, "journal"),
+    (Job::Asked, "journal"),
     (Job::Encrypt, "checksum"),
     (Job::Decrypt, "journal"),
 ];
@@ -195,18 +224,22 @@ const JOBS: [(Job, &str); 5] = [
 #[test]
 fn a_server_that_is_killed_while_it_reencrypts_loses_nothing() {
     let (mut kills, mut unfinished) = (0, 0);
-    Campaign::new("kills during online re-encryption", 3, 100).run(|seed, random| {
+    Campaign::new("kills during online re-encryption", 5, 100).run(|seed, random| {
         let (job, resilience) = JOBS[(seed as usize - 1) % JOBS.len()];
         let by_cryptsetup = random.below(2) == 0;
         let next = [Next::Online, Next::Offline, Next::Cryptsetup][seed as usize % 3];
         let what = format!("{job:?} by {resilience}, cryptsetup's: {by_cryptsetup}, then {next:?}");
         let mut stage = Stage::new(job, resilience, by_cryptsetup, random);
-        for _ in 0..2 {
-            if !stage.in_progress() {
+        for round in 0..2 {
+            let is_asked = job == Job::Asked && round == 0;
+            if !is_asked && !stage.in_progress() {
                 break;
             }
-            let (mut served, mut client) = stage.serve("--reencrypt");
+            let (mut served, mut client) = stage.serve(if is_asked { "" } else { "--reencrypt" });
             stage.check(&mut client, &what);
+            if is_asked {
+                stage.begin_served(&mut client, resilience, random);
+            }
             let time = Duration::from_millis(random.below(250));
             stage.work(&mut client, random, time);
             served.crash();

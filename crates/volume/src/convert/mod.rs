@@ -8,7 +8,11 @@
 //! 2. The first sector says which version counts. It is written alone, after everything that it makes count is durable, and before
 //!    anything is overwritten that counted until then.
 //! 3. What is left of the old version is overwritten last.
+//!
+//! Keyslot areas that lie where LUKS1 could have none are moved before, while the header is one of LUKS2.
 
+mod arrange;
+mod marker;
 mod to_luks1;
 mod to_luks2;
 
@@ -31,12 +35,25 @@ const SECTOR: usize = 512;
 /// says, or if there is no room: nothing was written. [`ConvertError::Change`] if the header can't be read, or if the device fails;
 /// then it is a volume of the one version or the other.
 pub fn convert(header: &dyn Media, to: VolumeFormat) -> Result<LockedVolume, ConvertError> {
+    convert_as(header, to, false)
+}
+
+/// Makes a volume of LUKS1 one of LUKS2 for the time of a re-encryption. Its header says so ([`Luks2::was_luks1`](crate::luks2::Luks2::was_luks1))
+/// until [`convert`] makes it one of LUKS1 again, whose keyslots have their numbers again.
+///
+/// # Errors
+/// As [`convert`].
+pub fn convert_meanwhile(header: &dyn Media) -> Result<LockedVolume, ConvertError> {
+    convert_as(header, VolumeFormat::Luks2, true)
+}
+
+fn convert_as(header: &dyn Media, to: VolumeFormat, meanwhile: bool) -> Result<LockedVolume, ConvertError> {
     let lock = MetadataLock::take(header, LockMode::Exclusive)?;
     let is = if version(header) == Some(1) { VolumeFormat::Luks1 } else { VolumeFormat::Luks2 };
     match to {
         to if to == is => return Err(ConvertError::Same { is }),
         VolumeFormat::Luks1 => to_luks1::to_luks1(header)?,
-        VolumeFormat::Luks2 => to_luks2::to_luks2(header)?,
+        VolumeFormat::Luks2 => to_luks2::to_luks2(header, meanwhile)?,
         VolumeFormat::Plain | VolumeFormat::Tcrypt | VolumeFormat::LoopAes | VolumeFormat::BitLocker => {
             return Err(Obstacle::NoHeader.into());
         }

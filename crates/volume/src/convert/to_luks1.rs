@@ -2,15 +2,16 @@
 
 use atrest_device::{Cause, DeviceError, Media, Operation};
 use atrest_format::luks2::{
-    AF_STRIPES, AreaKind, DigestKind, Header as Header2, Kdf, Keyslot, KeyslotKind, Priority, SegmentKind,
-    SegmentSize,
+    AF_STRIPES, AreaKind, DigestKind, Header as Header2, Kdf, Keyslot, KeyslotKind, Metadata, Priority,
+    SegmentKind, SegmentSize,
 };
 use atrest_kdf::Hash;
 use atrest_keyslot::luks1::{
     AREA_ALIGNMENT, DIGEST_LEN, HEADER_LEN, Header, HeaderParts, SALT_LEN, SLOTS, STRIPES, area_sectors,
 };
 
-use super::{ConvertError, Obstacle, SECTOR};
+use super::arrange::{self, Move};
+use super::{ConvertError, Obstacle, SECTOR, marker};
 use crate::luks2::media;
 
 pub fn to_luks1(device: &dyn Media) -> Result<(), ConvertError> {
@@ -22,7 +23,9 @@ pub fn to_luks1(device: &dyn Media) -> Result<(), ConvertError> {
     if pair.primary.is_some() || pair.secondary.is_some() {
         return Err(Obstacle::Damaged.into());
     }
-    let header = header(&pair.header, device.size())?;
+    let (moves, metadata) = arranged(&pair.header.metadata, device.size())?;
+    let header = header(&Header2 { metadata, ..pair.header.clone() }, device.size())?;
+    arrange::carry_out(device, &moves)?;
     let mut bytes = [0; 2 * SECTOR];
     // cannot be shorter: a header has 592 bytes.
     bytes.get_mut(..HEADER_LEN).unwrap_or_default().copy_from_slice(&header.encode());
@@ -39,6 +42,16 @@ pub fn to_luks1(device: &dyn Media) -> Result<(), ConvertError> {
     Ok(())
 }
 
+/// The metadata with keyslot areas where those of LUKS1 can be, and what is to be moved for that.
+fn arranged(metadata: &Metadata, device: u64) -> Result<(Vec<Move>, Metadata), ConvertError> {
+    let Some(first) = metadata.keyslots().first() else { return Err(Obstacle::NoKeyslot.into()) };
+    let [segment] = metadata.segments() else { return Err(Obstacle::Segments.into()) };
+    let len = area_sectors(first.key_len as usize, STRIPES).next_multiple_of(AREA_ALIGNMENT.into());
+    // cannot overflow: an area has less than 2^17 sectors.
+    let len = len.saturating_mul(SECTOR as u64);
+    arrange::plan(metadata, len, if segment.offset == 0 { device } else { segment.offset })
+}
+
 /// What of the metadata there is to say in a header of LUKS1.
 fn header(old: &Header2, device: u64) -> Result<Header, ConvertError> {
     let (metadata, binary) = (&old.metadata, &old.binary);
@@ -46,7 +59,7 @@ fn header(old: &Header2, device: u64) -> Result<Header, ConvertError> {
     if !config.requirements.is_empty() {
         return Err(Obstacle::Requirements.into());
     }
-    if !metadata.tokens().is_empty() {
+    if metadata.tokens().iter().any(|token| marker::number_in(token).is_none()) {
         return Err(Obstacle::Tokens.into());
     }
     if !config.flags.is_empty() || !binary.label.as_str().is_empty() || !binary.subsystem.as_str().is_empty()
@@ -91,8 +104,11 @@ fn header(old: &Header2, device: u64) -> Result<Header, ConvertError> {
     for keyslot in metadata.keyslots() {
         let fault = Obstacle::Keyslot { slot: keyslot.id };
         let (sector, iterations, salt) = slot(keyslot, first.key_len, encryption, hash).ok_or(fault)?;
-        let number = keyslot.id as usize;
-        *in_use.get_mut(number).ok_or(fault)? = Some(sector);
+        // intended: it keeps its number where it was none of LUKS1.
+        let number = marker::number(metadata, keyslot.id).unwrap_or(keyslot.id) as usize;
+        if in_use.get_mut(number).ok_or(fault)?.replace(sector).is_some() {
+            return Err(fault.into());
+        }
         header.use_slot(number, iterations, salt).map_err(|_| fault)?;
     }
     let end = if segment.offset == 0 { device } else { segment.offset };

@@ -9,7 +9,7 @@ use atrest_format::luks2::{
 };
 use atrest_keyslot::luks1::{Header, SLOTS};
 
-use super::{ConvertError, Obstacle, SECTOR};
+use super::{ConvertError, Obstacle, SECTOR, marker};
 use crate::luks1::media as media1;
 use crate::luks2::{media, session};
 
@@ -29,7 +29,7 @@ struct Move {
     header: Header,
 }
 
-pub fn to_luks2(device: &dyn Media) -> Result<(), ConvertError> {
+pub fn to_luks2(device: &dyn Media, meanwhile: bool) -> Result<(), ConvertError> {
     if device.is_read_only() {
         return Err(DeviceError::new(Operation::Write, 0, 0, Cause::ReadOnly).into());
     }
@@ -37,7 +37,9 @@ pub fn to_luks2(device: &dyn Media) -> Result<(), ConvertError> {
     let end = end(device, &old)?;
     let moved = plan(&old, end)?;
     let places = moved.as_ref().map_or(&old, |moved| &moved.header);
-    let header = Header2 { binary: binary(&old), metadata: metadata(places, end)? };
+    let metadata = metadata(places, end)?;
+    let metadata = if meanwhile { marker::marked(metadata)? } else { metadata };
+    let header = Header2 { binary: binary(&old), metadata };
     session::check_fits(&header.metadata, &header.binary)?;
     let len = area_size(key_len(&old)?);
     if let Some(moved) = &moved {

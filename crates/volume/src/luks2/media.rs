@@ -112,7 +112,7 @@ fn read_copy(
 
 /// Writes both copies of `header` over those of `old`, each durable before the other is touched. The copy that
 /// `old` does not rest on goes first, so that one good copy exists at every moment.
-pub(super) fn write_pair(device: &dyn Media, old: &HeaderPair, header: &Header) -> Result<(), ChangeError> {
+pub(crate) fn write_pair(device: &dyn Media, old: &HeaderPair, header: &Header) -> Result<(), ChangeError> {
     let order = match old.primary {
         Some(_) => [CopyKind::Primary, CopyKind::Secondary],
         None => [CopyKind::Secondary, CopyKind::Primary],

@@ -234,7 +234,7 @@ impl Luks2 {
     }
 
     /// Puts the volume together from its segments.
-    fn volume(
+    pub(super) fn volume(
         &self,
         devices: Devices<'_>,
         key: &VolumeKey,

@@ -138,6 +138,17 @@ impl<'a> Rewriting<'a> {
         self.sides.take()
     }
 
+    /// Whether data moves to another place, so that nothing can serve it meanwhile.
+    pub fn moves(&self) -> bool {
+        matches!(self.course.kind, Kind::AwayFromHeader | Kind::OverHeader)
+    }
+
+    /// The volume when all is done. `None` where data moves, or if the sides were taken.
+    pub fn into_done(self) -> Option<Volume> {
+        let Sides { new, .. } = self.sides?;
+        Some(Volume::new(VolumeFormat::Luks2, vec![new]).with_uuid(self.volume.uuid()))
+    }
+
     /// Of a part alone, where one was asked for.
     fn of_part(mut self, part: Option<u64>) -> Result<Self, ReencryptError> {
         part.map_or(Ok(()), |part| self.limit_to(part)).map(|()| self)
@@ -157,15 +168,37 @@ impl<'a> Rewriting<'a> {
         old_key: Option<&VolumeKey>,
         new_key: Option<&VolumeKey>,
     ) -> Result<Option<Volume>, ReencryptError> {
-        if self.course.state.hot.is_some() {
-            return Ok(None);
+        match self.course.state.hot {
+            Some(_) => Ok(None),
+            None => self.volume_of(&self.course.state.active, self.course.done()?, old_key, new_key),
         }
-        let state = &self.course.state;
+    }
+
+    /// The volume as it is once the zone that was interrupted is done. `None` if none was, or if the key of a segment was not given.
+    pub(super) fn volume_recovered(
+        &self,
+        old_key: Option<&VolumeKey>,
+        new_key: Option<&VolumeKey>,
+    ) -> Result<Option<Volume>, ReencryptError> {
+        let Some(zone) = self.interrupted()? else { return Ok(None) };
+        let done = self.course.done_with(&zone)?;
+        let row = self.course.after(done)?.segments;
+        let row: Vec<Segment> = row.into_iter().filter(|segment| !segment.is_backup()).collect();
+        self.volume_of(&row, done, old_key, new_key)
+    }
+
+    /// The volume of a row of segments, when `done` bytes are done and no zone is hot.
+    fn volume_of(
+        &self,
+        row: &[Segment],
+        done: u64,
+        old_key: Option<&VolumeKey>,
+        new_key: Option<&VolumeKey>,
+    ) -> Result<Option<Volume>, ReencryptError> {
         let device = self.devices.data.size();
         let (mut segments, mut start) = (Vec::new(), 0_u64);
-        for segment in &state.active {
-            let is_new = self.course.is_new(segment)?;
-            let key = if is_new { new_key } else { old_key };
+        for (index, segment) in row.iter().enumerate() {
+            let key = if self.course.is_new(segment, index == 0, done) { new_key } else { old_key };
             let protection = match (&segment.kind, key) {
                 (SegmentKind::Linear, _) => crate::Protection::Identity,
                 (_, Some(key)) => crate::Protection::Mapper(mapper_at(segment, key)?),

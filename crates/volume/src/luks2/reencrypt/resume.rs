@@ -29,6 +29,20 @@ impl<'a> ReencryptKeys<'a> {
     }
 }
 
+/// A re-encryption, and its keys before and afterwards.
+type Resumed<'a> = (Rewriting<'a>, Option<VolumeKey>, Option<VolumeKey>);
+
+/// What keeps a re-encryption from being resumed, to somebody who wants to open the volume.
+fn unfinished(error: ReencryptError) -> UnlockError {
+    match error {
+        ReencryptError::Change(change) => match *change {
+            ChangeError::Unlock(error) => error,
+            _ => UnlockError::ReencryptionInProgress,
+        },
+        _ => UnlockError::ReencryptionInProgress,
+    }
+}
+
 impl Luks2 {
     /// Goes on with the re-encryption in progress. The passphrase must open a keyslot of each key. Writes nothing.
     ///
@@ -86,29 +100,72 @@ impl Luks2 {
         passphrase: &Passphrase,
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
-        let unfinished = |error| match error {
-            ReencryptError::Change(change) => match *change {
-                ChangeError::Unlock(error) => error,
-                _ => UnlockError::ReencryptionInProgress,
-            },
-            _ => UnlockError::ReencryptionInProgress,
-        };
+        let (rewriting, old, new) = self.resume_to_unlock(devices, passphrase, options)?;
+        let volume = rewriting.into_volume(old.as_ref(), new.as_ref()).map_err(unfinished)?;
+        let read_only = options.read_only || devices.data.is_read_only();
+        volume.map(|volume| volume.with_read_only(read_only)).ok_or(UnlockError::ReencryptionInProgress)
+    }
+
+    /// A re-encryption that was interrupted in the middle of a zone, and the volume as it is as soon as that zone is completed: nothing is
+    /// left to refuse then. Writes nothing.
+    ///
+    /// # Errors
+    /// [`UnlockError::ReencryptionInProgress`] if no zone was interrupted, or it can't be completed. Others as in
+    /// [`unlock`](Self::unlock).
+    pub fn unlock_interrupted<'a>(
+        &self,
+        devices: Devices<'a>,
+        passphrase: &Passphrase,
+        options: &UnlockOptions,
+    ) -> Result<(Rewriting<'a>, Volume), UnlockError> {
+        let (rewriting, old, new) = self.resume_to_unlock(devices, passphrase, options)?;
+        let volume = rewriting.volume_recovered(old.as_ref(), new.as_ref()).map_err(unfinished)?;
+        Ok((rewriting, volume.ok_or(UnlockError::ReencryptionInProgress)?))
+    }
+
+    /// Unlocks, with the volume key, a volume whose header says that a re-encryption has begun, as long as no data has been touched: it is
+    /// what it was before. For whoever keeps others from going on with it.
+    ///
+    /// # Errors
+    /// [`UnlockError::ReencryptionInProgress`] if anything is done. Others as in [`unlock_with_key`](Self::unlock_with_key).
+    pub fn unlock_untouched(
+        &self,
+        devices: Devices<'_>,
+        key: &VolumeKey,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        self.check_requirements_known()?;
+        let state = self.metadata().reencryption().map_err(|_| UnlockError::ReencryptionInProgress)?;
+        let course = Course::new(state, devices, self.header_size()).map_err(unfinished)?;
+        // The only segment of a beginning is compared with the one before. Elsewhere it would be one of several, or flagged.
+        let is_untouched = course.state.hot.is_none()
+            && course.state.active.len() == 1
+            && course.done().map_err(unfinished)? == 0;
+        if !is_untouched {
+            return Err(UnlockError::ReencryptionInProgress);
+        }
+        self.check_volume_key(key)?;
+        self.volume(devices, key, None, options)
+    }
+
+    fn resume_to_unlock<'a>(
+        &self,
+        devices: Devices<'a>,
+        passphrase: &Passphrase,
+        options: &UnlockOptions,
+    ) -> Result<Resumed<'a>, UnlockError> {
         // dm-crypt would need the keys, and no other keyslot than one of each key is of use.
         if options.keep_key || options.slot.is_some() {
             return Err(UnlockError::ReencryptionInProgress);
         }
-        let (rewriting, old, new) =
-            self.resume_with_keys(devices, ReencryptKeys::of_passphrase(passphrase)).map_err(unfinished)?;
-        let volume = rewriting.into_volume(old.as_ref(), new.as_ref()).map_err(unfinished)?;
-        let read_only = options.read_only || devices.data.is_read_only();
-        volume.map(|volume| volume.with_read_only(read_only)).ok_or(UnlockError::ReencryptionInProgress)
+        self.resume_with_keys(devices, ReencryptKeys::of_passphrase(passphrase)).map_err(unfinished)
     }
 
     fn resume_with_keys<'a>(
         &self,
         devices: Devices<'a>,
         keys: ReencryptKeys<'_>,
-    ) -> Result<(Rewriting<'a>, Option<VolumeKey>, Option<VolumeKey>), ReencryptError> {
+    ) -> Result<Resumed<'a>, ReencryptError> {
         self.check_requirements_known()?;
         let state = self.metadata().reencryption()?;
         let key_of = |digest: Option<u32>| -> Result<Option<VolumeKey>, UnlockError> {

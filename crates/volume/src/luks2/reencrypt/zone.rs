@@ -159,18 +159,16 @@ impl Course {
         self.state.moved.as_ref().map_or(Ok(0), fixed_size)
     }
 
-    /// Whether an active segment, none of which is hot, holds its data as it is to be.
-    pub(super) fn is_new(&self, segment: &Segment) -> Result<bool, ReencryptError> {
-        let done = self.done()?;
-        let is_first = self.state.active.first().is_some_and(|first| first.id == segment.id);
-        Ok(match self.kind {
+    /// Whether a segment of a row, in which `done` bytes are done and none is hot, holds its data as it is to be.
+    pub(super) fn is_new(&self, segment: &Segment, is_first: bool, done: u64) -> bool {
+        match self.kind {
             _ if done >= self.total => true,
             Kind::Forward => is_first && done > 0,
             Kind::Backward => !is_first,
             Kind::AwayFromHeader | Kind::OverHeader => {
                 (segment.kind == SegmentKind::Linear) == (self.state.last.kind == SegmentKind::Linear)
             }
-        })
+        }
     }
 
     /// What is done when `zone` is.

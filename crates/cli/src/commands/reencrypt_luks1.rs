@@ -1,0 +1,100 @@
+//! `atrest reencrypt` of a volume of LUKS1: it is one of LUKS2 meanwhile.
+
+use std::path::Path;
+
+use atrest_device::Media;
+use atrest_engine::reencrypt::{Luks1Error, begin_luks1, end_luks1};
+use atrest_open::Device;
+use atrest_secret::Passphrase;
+use atrest_volume::luks2::Luks2;
+use atrest_volume::luks2::reencrypt::ReencryptError;
+use atrest_volume::{ConvertError, LockedVolume, Obstacle, PbkdfKind};
+
+use super::bulk::Stop;
+use super::reencrypt::{begun_only, confirm, passphrases, reencrypt_options, rewrite};
+use crate::args::reencrypt::ReencryptArgs;
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+use crate::progress;
+
+const ONLY_LUKS2: &str = "`atrest convert --type luks2` makes the volume one of LUKS2, which has that";
+
+pub fn reencrypt(
+    args: &ReencryptArgs,
+    (data, header): (&Device, Option<&Device>),
+    locked: &LockedVolume,
+    output: &Output,
+) -> Result<(), Failure> {
+    let path = &args.path;
+    let options = reencrypt_options(args, output)?;
+    let refused =
+        |what: &str| Err(Failure::parameters(format!("{what} is not for LUKS1")).at(path).hint(ONLY_LUKS2));
+    if args.sector_size.is_some_and(|bytes| bytes != 512) {
+        return refused("a sector size other than 512 bytes");
+    }
+    if args.no_keyslots || args.volume_key_file.is_some() {
+        return refused("a re-encryption without keyslots");
+    }
+    if args.keep_key {
+        return Err(Failure::parameters("with its key kept, nothing of a LUKS1 volume would change")
+            .at(path)
+            .hint("`atrest key change` makes a keyslot anew"));
+    }
+    if options.keyslot.pbkdf.kind.is_some_and(|kind| kind != PbkdfKind::Pbkdf2) {
+        return refused("another key derivation than PBKDF2");
+    }
+    confirm(args, output)?;
+    let on: &dyn Media = header.unwrap_or(data);
+    let given = passphrases(args, locked, on, output)?;
+    let given: Vec<(&Passphrase, Option<u32>)> = given.iter().map(|(p, slot)| (p, *slot)).collect();
+    let stop = Stop::on_signals()?;
+    let spinner = progress::spinner("deriving the keys", output);
+    let begun = begin_luks1(data, header.map(|header| header as &dyn Media), &given, options);
+    spinner.finish_and_clear();
+    let rewriting = begun.map_err(|error| not_begun(error).at(path))?;
+    if args.init_only {
+        return begun_only(&rewriting, path, output);
+    }
+    rewrite(rewriting, path, &args.zones, None, &stop, output)?;
+    end(on, path)
+}
+
+/// Makes it one of LUKS1 again.
+pub fn end(header: &dyn Media, path: &Path) -> Result<(), Failure> {
+    match end_luks1(header) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let what = format!("it is re-encrypted, and stays a volume of LUKS2, which can be used: {error}");
+            Err(Failure::new(Code::Device, what).at(path).hint("`atrest convert --type luks1` tries again"))
+        }
+    }
+}
+
+/// Ends what had not begun, or was done when it stopped. Returns whether it was done.
+pub fn end_interrupted(luks2: &Luks2, header: &dyn Media, path: &Path) -> Result<bool, Failure> {
+    // A header that was converted has the digest 0, and the new key another one.
+    let done = luks2.metadata().digest_of_segment(0).is_some_and(|digest| digest.id != 0);
+    end(header, path)?;
+    Ok(done)
+}
+
+fn not_begun(error: Luks1Error) -> Failure {
+    let no_room = match &error {
+        Luks1Error::Convert(ConvertError::Cannot(Obstacle::NoRoom)) => true,
+        Luks1Error::Reencrypt(error) => matches!(**error, ReencryptError::NoRoom | ReencryptError::Change(_)),
+        _ => false,
+    };
+    let text = error.to_string();
+    let failure = match error {
+        Luks1Error::Convert(error) => Failure::from(error),
+        Luks1Error::Reencrypt(error) => Failure::from(*error),
+        _ => Failure::new(Code::Device, text),
+    };
+    match no_room {
+        true => failure.hint(
+            "each keyslot needs a second place meanwhile, in front of the data: `atrest key remove` makes room; or `atrest convert` copies \
+             the volume into a new one",
+        ),
+        false => failure,
+    }
+}

@@ -1,0 +1,194 @@
+//! Re-encryption of a volume of LUKS1, which has no means of its own to survive a crash in the middle of one. Its header becomes one of
+//! LUKS2 for that time, and one of LUKS1 again at the end; both changes survive a crash themselves.
+//!
+//! Whether all that will be possible is tried before on a copy of the header in memory: nothing is written for nothing.
+
+use std::sync::{Mutex, PoisonError};
+
+use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Media, Operation, Unshared};
+use atrest_kdf::Hash;
+use atrest_volume::luks2::reencrypt::{NewKey, ReencryptError, ReencryptOptions, Rewriting};
+use atrest_volume::{
+    ConvertError, Devices, KeyslotOptions, LockedVolume, OpenError, Passphrase, PbkdfKind, PbkdfOptions,
+    VolumeFormat, VolumeKey, convert, convert_meanwhile,
+};
+
+/// Bytes of a header that are tried in memory at most: both copies of LUKS2's, and its longest keyslots area.
+const LONGEST: u64 = (32 << 10) + (128 << 20);
+/// Bytes of a header that has a device of its own.
+const DETACHED: u64 = 16 << 20;
+/// Iterations of the keyslots that are tried.
+const FEW: u32 = 1000;
+
+/// Why a volume of LUKS1 is not re-encrypted.
+#[non_exhaustive]
+#[derive(Debug, PartialEq, Eq)]
+pub enum Luks1Error {
+    /// The header can't be one of LUKS2 meanwhile, or not one of LUKS1 afterwards.
+    Convert(ConvertError),
+    /// The re-encryption can't begin.
+    Reencrypt(Box<ReencryptError>),
+}
+
+impl std::fmt::Display for Luks1Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Convert(error) => error.fmt(f),
+            Self::Reencrypt(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Luks1Error {}
+
+impl From<ConvertError> for Luks1Error {
+    fn from(error: ConvertError) -> Self {
+        Self::Convert(error)
+    }
+}
+
+impl From<ReencryptError> for Luks1Error {
+    fn from(error: ReencryptError) -> Self {
+        Self::Reencrypt(Box::new(error))
+    }
+}
+
+impl From<OpenError> for Luks1Error {
+    fn from(error: OpenError) -> Self {
+        Self::Convert(error.into())
+    }
+}
+
+/// Begins it. New keyslots are by PBKDF2, and by the hash that the options or else the header name, whatever else the options say of them.
+/// When [`run`](super::run) is done, [`end_luks1`] makes a volume of LUKS1 of it again; so it does if this fails after the header was written.
+///
+/// # Errors
+/// [`Luks1Error`]. Before anything is written if the volume could not be one of LUKS2 meanwhile, with room for a second
+/// keyslot for each passphrase, or not one of LUKS1 afterwards.
+pub fn begin_luks1<'a>(
+    data: &'a dyn Media,
+    header: Option<&'a dyn Media>,
+    passphrases: &[(&Passphrase, Option<u32>)],
+    mut options: ReencryptOptions,
+) -> Result<Rewriting<'a>, Luks1Error> {
+    let devices = Devices::with_header(header, data);
+    let info = LockedVolume::read(devices.header)?.info();
+    let of_header = info.digests.first().and_then(|digest| Hash::from_name(digest.hash.as_deref()?));
+    let keyslot = &mut options.keyslot;
+    let hash = keyslot.pbkdf.hash.or(of_header);
+    keyslot.pbkdf.kind.get_or_insert(PbkdfKind::Pbkdf2);
+    (keyslot.pbkdf.hash, keyslot.af_hash) = (hash, hash);
+    let offset = info.segments.first().map_or(0, |segment| segment.offset);
+    rehearse(devices, header.is_some(), offset, passphrases, &options)?;
+    let locked = convert_meanwhile(devices.header)?;
+    let luks2 = locked.luks2().ok_or(OpenError::NotLuks)?;
+    Ok(luks2.begin_reencryption(devices, passphrases, &options)?)
+}
+
+/// Makes a volume of LUKS1 of one whose re-encryption is done, or had not begun.
+///
+/// What a power loss may have left is put right first: a damaged copy of the header, and keyslots of the old key, which opens nothing any
+/// more.
+///
+/// # Errors
+/// [`ConvertError`] as in [`convert`]. It stays one of LUKS2 then, and can be used.
+pub fn end_luks1(header: &dyn Media) -> Result<LockedVolume, ConvertError> {
+    let mut locked = LockedVolume::read(header)?;
+    let info = locked.info();
+    if info.copies.iter().any(|copy| copy.damage.is_some()) {
+        locked.repair(header)?;
+    }
+    for keyslot in info.keyslots {
+        if !locked.opens_data(keyslot.id) {
+            locked.kill_slot(header, keyslot.id, false)?;
+        }
+    }
+    convert(header, VolumeFormat::Luks1)
+}
+
+/// Does all of it to a copy of the header.
+fn rehearse(
+    devices: Devices<'_>,
+    detached: bool,
+    offset: u64,
+    passphrases: &[(&Passphrase, Option<u32>)],
+    options: &ReencryptOptions,
+) -> Result<(), Luks1Error> {
+    let size = devices.header.size();
+    let len = if detached || offset == 0 { DETACHED.min(size) } else { offset.min(LONGEST).min(size) };
+    let mut bytes = vec![0; len as usize];
+    devices.header.read_at(0, &mut bytes).map_err(OpenError::Device)?;
+    let header = HeaderCopy { bytes: Mutex::new(bytes), size, geometry: devices.header.geometry() };
+    let (size, geometry) = (devices.data.size(), devices.data.geometry());
+    let data = HeaderCopy { bytes: Mutex::default(), size, geometry };
+    let copies = if detached { Devices::detached(&header, &data) } else { Devices::together(&header) };
+    let pbkdf = PbkdfOptions { forced_iterations: Some(FEW), ..options.keyslot.pbkdf.clone() };
+    let (key, key_len) = match &options.key {
+        NewKey::Random => (NewKey::Random, options.key_len),
+        NewKey::Keep => (NewKey::Keep, options.key_len),
+        NewKey::Given(key) => (NewKey::Given(VolumeKey::copy_from(key.expose())), options.key_len),
+    };
+    let quick = ReencryptOptions {
+        key,
+        key_len,
+        keyslot: KeyslotOptions { pbkdf, ..options.keyslot.clone() },
+        cipher: options.cipher.clone(),
+        data_unit: options.data_unit,
+        without_keyslots: options.without_keyslots,
+        resilience: options.resilience,
+        hash: options.hash,
+        part: options.part,
+        drop_slots: options.drop_slots.clone(),
+    };
+    let locked = convert_meanwhile(&header)?;
+    let luks2 = locked.luks2().ok_or(OpenError::NotLuks)?;
+    let mut begun = luks2.begin_reencryption(copies, passphrases, &quick)?;
+    // Fails here if not even the smallest zone can be protected.
+    begun.next(u64::MAX)?;
+    begun.finish()?;
+    drop(begun);
+    end_luks1(&header)?;
+    Ok(())
+}
+
+/// A copy of a device's beginning, which alone can be written. Behind it are zeros.
+struct HeaderCopy {
+    bytes: Mutex<Vec<u8>>,
+    size: u64,
+    geometry: Geometry,
+}
+
+impl BlockDevice for HeaderCopy {
+    fn size(&self) -> u64 {
+        self.size
+    }
+    fn is_read_only(&self) -> bool {
+        false
+    }
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        buf.fill(0);
+        // intended: nothing was copied from behind the end.
+        let has = bytes.get(offset as usize..).unwrap_or_default();
+        let len = has.len().min(buf.len());
+        buf[..len].copy_from_slice(&has[..len]);
+        Ok(())
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.check_range(Operation::Write, offset, data.len() as u64)?;
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = bytes.get_mut(offset as usize..).and_then(|behind| behind.get_mut(..data.len()));
+        let no_room = DeviceError::new(Operation::Write, offset, data.len() as u64, Cause::NoSpace);
+        place.ok_or(no_room)?.copy_from_slice(data);
+        Ok(())
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+impl Unshared for HeaderCopy {}

@@ -1,0 +1,266 @@
+//! A volume of LUKS1, which is one of LUKS2 while it is re-encrypted. Cut at any write it opens with every passphrase, is resumed, and is
+//! one of LUKS1 again whose keyslots have their numbers, as Debian's cryptsetup finds them.
+
+use atrest_engine::reencrypt::{Luks1Error, begin_luks1, end_luks1, recover_interrupted};
+use atrest_testkit::Scratch;
+use atrest_testkit::cryptsetup::cryptsetup;
+use atrest_volume::{ConvertError, LockedVolume, Obstacle, VolumeFormat};
+
+use super::*;
+
+/// Bytes in front of the data: as cryptsetup makes it.
+const OFFSET: u64 = 2 << 20;
+const BYTES: usize = 100 << 10;
+
+/// Which keyslots there are, and how long the keys are.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    slots: &'static [u32],
+    from: usize,
+    to: usize,
+    resilience: ResilienceKind,
+}
+
+const CASES: [Case; 4] = [
+    Case { slots: &[0], from: 32, to: 64, resilience: ResilienceKind::Checksum },
+    Case { slots: &[0, 5], from: 64, to: 64, resilience: ResilienceKind::Checksum },
+    // Their new areas leave no room for eight, and are moved at the end.
+    Case { slots: &[3, 2], from: 64, to: 64, resilience: ResilienceKind::Journal },
+    Case { slots: &[7, 1], from: 64, to: 32, resilience: ResilienceKind::Checksum },
+];
+
+/// That of a keyslot.
+fn passphrase_of(slot: u32) -> Passphrase {
+    Passphrase::copy_from(format!("horse {slot}").as_bytes())
+}
+
+fn keyslot_at(slot: u32) -> KeyslotOptions {
+    KeyslotOptions { slot: Some(slot), ..keyslot() }
+}
+
+/// A volume of LUKS1 and its plaintext.
+fn volume(case: Case, random: &mut Random) -> (FaultDevice, Vec<u8>) {
+    let plaintext = random.bytes(BYTES);
+    let device = Arc::new(FaultDevice::zeroed(OFFSET as usize + BYTES));
+    let [first, rest @ ..] = case.slots else { panic!("a keyslot") };
+    let options = FormatOptions {
+        key_len: Some(case.from),
+        data_offset: Some(OFFSET),
+        keyslot: keyslot_at(*first),
+        ..FormatOptions::default()
+    };
+    let devices = Devices::together(&*device);
+    let mut locked = atrest_volume::format(devices, VolumeFormat::Luks1, &passphrase_of(*first), &options)
+        .expect("a volume");
+    for slot in rest {
+        let credential = Credential::Passphrase(&passphrase_of(*first), None);
+        locked.add_key(&*device, credential, &passphrase_of(*slot), &keyslot_at(*slot)).expect("a keyslot");
+    }
+    let volume = locked.unlock(devices, &passphrase_of(*first), &UnlockOptions::default()).expect("it opens");
+    let disk = Disk::new(device.clone(), volume, DiskOptions::default()).expect("a disk");
+    disk.write_at(0, &plaintext).expect("written");
+    (FaultDevice::new(device.image()), plaintext)
+}
+
+fn options_of(case: Case) -> ReencryptOptions {
+    ReencryptOptions {
+        key_len: Some(case.to),
+        resilience: case.resilience,
+        keyslot: keyslot(),
+        ..ReencryptOptions::default()
+    }
+}
+
+fn small_zones() -> RewriteOptions<'static> {
+    let mut zones = zones();
+    zones.zone = 48 << 10;
+    zones
+}
+
+fn begin_and_run(device: &FaultDevice, case: Case) -> Result<(), Luks1Error> {
+    let passphrases: Vec<(Passphrase, Option<u32>)> =
+        case.slots.iter().map(|slot| (passphrase_of(*slot), Some(*slot))).collect();
+    let given: Vec<(&Passphrase, Option<u32>)> = passphrases.iter().map(|(p, slot)| (p, *slot)).collect();
+    let mut rewriting = begin_luks1(device, None, &given, options_of(case))?;
+    run(&mut rewriting, small_zones(), &mut |_, _| ()).expect("it is done");
+    drop(rewriting);
+    end_luks1(device).map(drop)?;
+    Ok(())
+}
+
+/// The plaintext as the volume is opened with the passphrase of a keyslot, if no zone is half-written.
+fn opened(device: &Arc<FaultDevice>, slot: u32) -> Option<Vec<u8>> {
+    let devices = Devices::together(&**device);
+    let locked = LockedVolume::read(&**device).expect("a header");
+    let volume = match locked.unlock(devices, &passphrase_of(slot), &UnlockOptions::default()) {
+        Err(UnlockError::ReencryptionInProgress) => return None,
+        volume => volume.expect("it opens"),
+    };
+    let disk = Disk::new(device.clone(), volume, DiskOptions::default()).expect("a disk");
+    let mut found = vec![0; BYTES];
+    disk.read_at(0, &mut found).expect("it is read");
+    Some(found)
+}
+
+/// What a person does after the power is back.
+fn resume(device: &FaultDevice, case: Case) {
+    let locked = LockedVolume::read(device).expect("a header");
+    let Some(luks2) = locked.luks2() else { return };
+    assert!(luks2.was_luks1());
+    if !luks2.metadata().config().requirements.is_empty() {
+        let passphrase = passphrase_of(case.slots[0]);
+        let resumed = luks2.resume_reencryption(Devices::together(device), &passphrase);
+        run(&mut resumed.expect("resumed"), small_zones(), &mut |_, _| ()).expect("it is done");
+    }
+    end_luks1(device).expect("it is of LUKS1 again");
+}
+
+/// A volume of LUKS1 with these keyslots and no others.
+fn check(device: &Arc<FaultDevice>, case: Case, plaintext: &[u8], what: &str) {
+    let locked = LockedVolume::read(&**device).expect("a header");
+    assert_eq!(locked.format(), VolumeFormat::Luks1, "{what}");
+    let mut found: Vec<u32> = locked.info().keyslots.iter().map(|keyslot| keyslot.id).collect();
+    found.sort_unstable();
+    let mut slots = case.slots.to_vec();
+    slots.sort_unstable();
+    assert_eq!(found, slots, "{what}");
+    for slot in case.slots {
+        let opens = locked.test_passphrase(&**device, &passphrase_of(*slot), Some(*slot));
+        assert_eq!(opens, Ok(*slot), "{what}");
+        assert!(opened(device, *slot).as_deref() == Some(plaintext), "{what}: the plaintext differs");
+    }
+}
+
+/// As Debian's cryptsetup sees it.
+fn check_by_debian(device: &FaultDevice, case: Case) {
+    let scratch = Scratch::new();
+    let image = scratch.file("image", device.image());
+    cryptsetup("isLuks --type luks1").arg(&image).ok();
+    cryptsetup("luksDump").arg(&image).ok();
+    for slot in case.slots {
+        let key = scratch.file("key", format!("horse {slot}"));
+        let test = format!("open --test-passphrase --key-slot {slot} --key-file");
+        cryptsetup(&test).arg(key).arg(&image).ok();
+    }
+}
+
+#[test]
+fn a_volume_of_luks1_is_reencrypted_and_is_one_of_luks1_again() {
+    for case in CASES {
+        let (device, plaintext) = volume(case, &mut Random::new(5));
+        let before = device.image();
+        begin_and_run(&device, case).expect("it is done");
+        let after = device.image();
+        let kept = before[OFFSET as usize..].chunks(512).zip(after[OFFSET as usize..].chunks(512));
+        assert_eq!(kept.filter(|(a, b)| a == b).count(), 0, "{case:?}: sectors are as before");
+        check_by_debian(&device, case);
+        let device = Arc::new(device);
+        check(&device, case, &plaintext, &format!("{case:?}"));
+        let info = LockedVolume::read(&*device).expect("a header").info();
+        assert_eq!(info.segments[0].key_len, Some(case.to as u64));
+        if case.slots == [3, 2] {
+            // LUKS2 had put one 32 KiB behind the beginning.
+            let areas = info.keyslots.iter().filter_map(|keyslot| keyslot.area.as_ref());
+            let astray = areas.filter(|area| (area.offset - 4096) % (504 * 512) != 0).count();
+            assert_eq!(astray, 0, "{info:?}");
+        }
+    }
+}
+
+#[test]
+fn a_power_loss_loses_nothing_of_a_volume_of_luks1() {
+    let (mut visited, mut judged) = (0, 0);
+    Campaign::new("power loss during re-encryption of LUKS1", 2, 24).run(|seed, random| {
+        let case = CASES[(seed as usize - 1) % CASES.len()];
+        let (device, plaintext) = volume(case, random);
+        begin_and_run(&device, case).expect("it is done");
+        // The sector that says which version counts is written whole or not at all.
+        let tearing = Tearing::BetweenSectors;
+        let limits = Limits { tearing, seed, exhaustive: 3, sampled: 6, ..Limits::default() };
+        let stride = if Campaign::is_full() { 1 } else { 7 };
+        let (mut number, skip) = (0, random.below(stride));
+        device.recording().for_each_power_loss(&limits, |aftermath| {
+            number += 1;
+            if number % stride != skip {
+                return;
+            }
+            visited += 1;
+            let what = format!("{case:?} {}", aftermath.power_loss);
+            let after = Arc::new(FaultDevice::new(aftermath.image));
+            for slot in case.slots {
+                // Before it is resumed: as it is, if no zone is half-written.
+                let found = opened(&after, *slot);
+                assert!(found.is_none_or(|found| found == plaintext), "{what}: the plaintext differs");
+            }
+            resume(&after, case);
+            check(&after, case, &plaintext, &what);
+            if visited % 16 == 1 {
+                judged += 1;
+                check_by_debian(&after, case);
+            }
+        });
+    });
+    println!(
+        "LUKS1: {visited} states after a power loss were resumed, {judged} of them judged by cryptsetup"
+    );
+}
+
+#[test]
+fn what_can_not_be_of_luks1_afterwards_is_refused_and_nothing_is_written() {
+    let all = Case { slots: &[0, 1, 2, 3, 4], ..CASES[1] };
+    let one = CASES[0];
+    let given = |case: Case| -> Vec<(Passphrase, Option<u32>)> {
+        case.slots.iter().map(|slot| (passphrase_of(*slot), Some(*slot))).collect()
+    };
+    let refused = |case: Case, options: ReencryptOptions| {
+        let (device, _) = volume(case, &mut Random::new(6));
+        let before = device.image();
+        let given = given(case);
+        let given: Vec<(&Passphrase, Option<u32>)> = given.iter().map(|(p, slot)| (p, *slot)).collect();
+        let error = begin_luks1(&device, None, &given, options).map(drop).expect_err("refused");
+        assert!(device.image() == before, "{error}: it was written to");
+        error
+    };
+    let cannot = |obstacle| Luks1Error::Convert(ConvertError::Cannot(obstacle));
+    let unit = ReencryptOptions { data_unit: Some(4096), ..options_of(one) };
+    assert_eq!(refused(one, unit), cannot(Obstacle::DataUnit { bytes: 4096 }));
+    let mut argon = options_of(one);
+    argon.keyslot.pbkdf.kind = Some(PbkdfKind::Argon2id);
+    argon.keyslot.pbkdf.memory_kib = Some(32);
+    argon.keyslot.pbkdf.lanes = Some(1);
+    argon.keyslot.pbkdf.forced_iterations = Some(4);
+    assert!(matches!(
+        refused(one, argon),
+        Luks1Error::Convert(ConvertError::Cannot(Obstacle::Keyslot { .. }))
+    ));
+    // Each needs a second place meanwhile, and there are eight.
+    assert!(matches!(refused(all, options_of(all)), Luks1Error::Reencrypt(_)));
+    let wrong = passphrase_of(9);
+    let (device, _) = volume(one, &mut Random::new(6));
+    let before = device.image();
+    let error = begin_luks1(&device, None, &[(&wrong, None)], options_of(one)).map(drop).expect_err("wrong");
+    assert!(matches!(error, Luks1Error::Reencrypt(_)) && device.image() == before, "{error}");
+}
+
+/// Plain opens complete nothing that is not theirs; what is half-written is completed as of any other volume.
+#[test]
+fn a_half_written_zone_of_what_was_luks1_is_recovered_as_any_other() {
+    let case = CASES[0];
+    let (device, plaintext) = volume(case, &mut Random::new(7));
+    let given = passphrase_of(0);
+    let rewriting = begin_luks1(&device, None, &[(&given, None)], options_of(case));
+    let mut rewriting = rewriting.expect("it begins");
+    device.fail(Fault::UnwritableRange { offset: OFFSET + (60 << 10), len: 512 });
+    run(&mut rewriting, small_zones(), &mut |_, _| ()).expect_err("a sector can't be written");
+    drop(rewriting);
+    device.heal();
+    let device = Arc::new(device);
+    assert_eq!(opened(&device, 0), None, "a zone is half-written");
+    let locked = LockedVolume::read(&*device).expect("a header");
+    let luks2 = locked.luks2().expect("of LUKS2 meanwhile");
+    let resumed = luks2.resume_reencryption(Devices::together(&*device), &given);
+    assert!(matches!(recover_interrupted(&mut resumed.expect("resumed")), Ok(false)));
+    assert!(opened(&device, 0).as_deref() == Some(&plaintext[..]));
+    resume(&device, case);
+    check(&device, case, &plaintext, "at the end");
+}
