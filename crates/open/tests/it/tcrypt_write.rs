@@ -187,7 +187,7 @@ fn a_write_into_a_protected_hidden_volume_ends_all_writing() {
         disk.flush().expect("flushes");
         let before = device.image();
         let read_only =
-            |result: Result<(), DeviceError>| result.expect_err("refused").cause == Cause::ReadOnly;
+            |result: Result<(), DeviceError>| result.expect_err("refused").cause == Cause::Protected;
         assert!(read_only(write(&disk)));
         // From now on nothing is written, anywhere, and everything is read.
         assert!(read_only(disk.write_at(0, &[9; 512])) && read_only(disk.write_zeroes(0, 512)));
