@@ -13,7 +13,7 @@ use atrest_volume::{Devices, OpenError, UnlockError, UnlockOptions, Volume, Volu
 use crate::token::Token;
 use crate::{Key, luks, plain};
 #[cfg(feature = "foreign")]
-use crate::{bitlocker, loopaes, tcrypt};
+use crate::{bitlocker, fvault2, loopaes, tcrypt};
 
 /// What a caller knows of a volume before it is looked at.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,9 @@ pub enum Format {
     /// BitLocker, and nothing else.
     #[cfg(feature = "foreign")]
     BitLocker,
+    /// FileVault 2, and nothing else.
+    #[cfg(feature = "foreign")]
+    FileVault,
     /// TrueCrypt or VeraCrypt, of which nothing on the device shows that it is there.
     #[cfg(feature = "foreign")]
     Tcrypt {
@@ -95,6 +98,8 @@ const WITH_HEADER: &[Probe] = &[
     luks::probe,
     #[cfg(feature = "foreign")]
     bitlocker::probe,
+    #[cfg(feature = "foreign")]
+    fvault2::probe,
 ];
 
 /// The volume on these devices.
@@ -105,6 +110,8 @@ pub(crate) fn find<'a>(devices: Devices<'a>, format: &Format) -> Result<Box<dyn 
         Format::LoopAes(options) => Ok(loopaes::locked(devices, options.clone())),
         #[cfg(feature = "foreign")]
         Format::BitLocker => Ok(bitlocker::locked(devices)),
+        #[cfg(feature = "foreign")]
+        Format::FileVault => Ok(fvault2::locked(devices)),
         #[cfg(feature = "foreign")]
         Format::Tcrypt { options, progress } => Ok(tcrypt::locked(devices, options.clone(), *progress)),
         Format::ByHeader => {

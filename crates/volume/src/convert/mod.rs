@@ -37,7 +37,11 @@ pub fn convert(header: &dyn Media, to: VolumeFormat) -> Result<LockedVolume, Con
         to if to == is => return Err(ConvertError::Same { is }),
         VolumeFormat::Luks1 => to_luks1::to_luks1(header)?,
         VolumeFormat::Luks2 => to_luks2::to_luks2(header)?,
-        VolumeFormat::Plain | VolumeFormat::Tcrypt | VolumeFormat::LoopAes | VolumeFormat::BitLocker => {
+        VolumeFormat::Plain
+        | VolumeFormat::Tcrypt
+        | VolumeFormat::LoopAes
+        | VolumeFormat::BitLocker
+        | VolumeFormat::FileVault => {
             return Err(Obstacle::NoHeader.into());
         }
     }
