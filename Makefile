@@ -31,6 +31,8 @@ test-full:
 	ATREST_CAMPAIGN=full scripts/check
 	scripts/static --whole
 	scripts/cryptsetup-suite --program target/x86_64-unknown-linux-musl/small/atrest-cryptsetup
+	cargo build --locked --release --package atrest-cli
+	scripts/foreign-images
 	scripts/cryptroot
 
 # Which lines the tests of each crate run, and the functions that none of them does. COVERAGE names crates.

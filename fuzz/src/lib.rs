@@ -15,6 +15,7 @@ mod flash;
 mod flash_built;
 mod foreign;
 mod fscrypt;
+mod fvault2;
 mod handshake;
 mod image;
 mod images;
@@ -52,6 +53,7 @@ pub use foreign::{loopaes, tcrypt, tcrypt_seed};
 pub use fscrypt::{
     ext4_encrypted, ext4_encrypted_seed, fscrypt_context, fscrypt_context_seed, fscrypt_keyring,
 };
+pub use fvault2::fvault2;
 pub use handshake::nbd_handshake;
 pub use image::Image;
 pub use images::{fit, initramfs, modules};
@@ -129,6 +131,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("integrity", integrity),
     ("tcrypt", tcrypt),
     ("bitlocker", bitlocker),
+    ("fvault2", fvault2),
     ("loopaes", loopaes),
 ];
 

@@ -18,6 +18,7 @@ use atrest_engine::integrity::IntegrityError;
 use atrest_engine::reencrypt::RewriteError;
 use atrest_engine::verity::{SuperblockError, VerityError};
 use atrest_filetree::{EncryptionFault, KeyName, LowerError, TreeError};
+use atrest_format::bitlocker::LayoutError as BitLockerLayout;
 use atrest_format::loopaes::KeyFileError;
 use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
 use atrest_format::tcrypt::LayoutError;
@@ -28,6 +29,7 @@ use atrest_nbd::ConnectError;
 use atrest_nbd::wire::WireError;
 use atrest_open::DeviceOpenError;
 use atrest_volume::bitlocker::BitLockerError;
+use atrest_volume::fvault2::FileVaultError;
 use atrest_volume::loopaes::LoopAesError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
@@ -236,6 +238,7 @@ impl From<UnlockError> for Failure {
             UnlockError::LoopAes(error) => Self::parameters(error),
             UnlockError::Tcrypt(error) => error.into(),
             UnlockError::BitLocker(error) => error.into(),
+            UnlockError::FileVault(error) => error.into(),
             UnlockError::WrongPassphrase => Self::new(Code::Refused, "wrong passphrase: no keyslot opens with it")
                 .hint("check keyboard layout, Caps Lock and a newline at the end of a key file; `atrest key list` shows the keyslots"),
             UnlockError::WrongPassphraseOrDamaged { .. } => Self::new(Code::Refused, format!("wrong passphrase: {error}"))
@@ -565,13 +568,35 @@ impl From<BitLockerError> for Failure {
             BitLockerError::NoneToTry { .. } => Self::parameters(error)
                 .hint("in Windows, `manage-bde -protectors -add` adds a recovery password"),
             BitLockerError::KeyLen { .. } => Self::parameters(error),
+            BitLockerError::OnWrite
+            | BitLockerError::State(_)
+            | BitLockerError::Layout(BitLockerLayout::Converting { .. }) => Self::new(Code::Device, error).hint(
+                "Windows completes the encryption or takes it away: `manage-bde -status` tells how far it is",
+            ),
             BitLockerError::Boot(_) | BitLockerError::Metadata(_) | BitLockerError::Layout(_) => {
                 Self::new(Code::Device, error)
                     .hint("is the image whole? --header FILE takes what `atrest header backup` has written")
             }
-            BitLockerError::OnWrite | BitLockerError::State(_) => Self::new(Code::Device, error).hint(
-                "Windows completes the encryption or takes it away: `manage-bde -status` tells how far it is",
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<FileVaultError> for Failure {
+    fn from(error: FileVaultError) -> Self {
+        match error {
+            FileVaultError::NotOpened { .. } => {
+                Self::new(Code::Refused, error).hint("a recovery key is given with its dashes")
+            }
+            FileVaultError::KeyLen { .. } => Self::parameters(error),
+            FileVaultError::Conversion(_) => Self::new(Code::Device, error)
+                .hint("macOS completes it: `diskutil cs list` tells how far it is"),
+            FileVaultError::Missing("keys") => Self::new(Code::Device, error).hint(
+                "those of a system of macOS 10.7 or 10.8 lie in its recovery partition: \
+                     `--type fvault2 --header EncryptedRoot.plist.wipekey` names the file",
             ),
+            FileVaultError::Several(_) | FileVaultError::Extents => Self::new(Code::Device, error)
+                .hint("macOS opens it; a Fusion drive has a part of its data on another device"),
             _ => Self::new(Code::Device, error),
         }
     }

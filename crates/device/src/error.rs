@@ -50,6 +50,8 @@ pub enum Cause {
     NoSpace,
     /// The device was opened for reading only.
     ReadOnly,
+    /// A hidden volume that is protected lies there, or a write to it was refused before: from then on every write is.
+    Protected,
     /// Another process holds the lock.
     Busy,
     /// What holds the bytes can't be opened, so it can't be locked: a loop device's file was deleted, moved out of
@@ -132,6 +134,9 @@ impl fmt::Display for Cause {
             Cause::UnexpectedEnd => f.write_str("the media ended early (truncated, or it shrank)"),
             Cause::NoSpace => f.write_str("no space is left on the media"),
             Cause::ReadOnly => f.write_str("the device is open for reading only"),
+            Cause::Protected => f.write_str(
+                "a write reached the hidden volume that is protected, and since then nothing is written",
+            ),
             Cause::Busy => f.write_str("another process is using it"),
             Cause::OutOfReach => f.write_str("the file behind it can't be opened, so it can't be locked"),
             Cause::Unsupported => f.write_str("the device does not support it"),

@@ -19,6 +19,7 @@
 extern crate alloc;
 
 pub mod bitlocker;
+pub mod fvault2;
 pub mod integrity;
 pub mod loopaes;
 pub mod luks2;

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use atrest_volume::bitlocker::{LockedBitLocker, Opened, is_one};
-use atrest_volume::{Devices, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat};
+use atrest_volume::{
+    Devices, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat, begins_as_a_file_system,
+};
 
 use crate::token::TokenKey;
 use crate::{Key, Locked};
@@ -57,7 +59,13 @@ impl Locked for BitLocker<'_> {
             Key::Passphrase(passphrase) | Key::File(passphrase) | Key::Token(TokenKey { passphrase, .. }) => {
                 header.unlock(passphrase, options.slot)?
             }
-            Key::Volume(key) => header.unlock_with_key(key)?,
+            // Nothing verifies it, and what a wrong key writes destroys the volume.
+            Key::Volume(key) => {
+                let volume = self.volume(header.unlock_with_key(key)?, options)?;
+                let shown = begins_as_a_file_system(&volume, self.devices.data)?;
+                let read_only = volume.read_only() || !shown;
+                return Ok(volume.with_read_only(read_only));
+            }
         };
         self.volume(opened, options)
     }

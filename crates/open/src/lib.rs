@@ -36,6 +36,8 @@
 mod bitlocker;
 mod device;
 mod error;
+#[cfg(feature = "foreign")]
+mod fvault2;
 mod held;
 mod key;
 mod locked;

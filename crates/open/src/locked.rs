@@ -15,7 +15,7 @@ use atrest_volume::{Devices, OpenError, UnlockError, UnlockOptions, Volume, Volu
 use crate::token::Token;
 use crate::{Key, luks, plain};
 #[cfg(feature = "foreign")]
-use crate::{bitlocker, loopaes, tcrypt};
+use crate::{bitlocker, fvault2, loopaes, tcrypt};
 
 /// What a caller knows of a volume before it is looked at.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,9 @@ pub enum Format {
     /// BitLocker, and nothing else.
     #[cfg(feature = "foreign")]
     BitLocker,
+    /// FileVault 2, and nothing else.
+    #[cfg(feature = "foreign")]
+    FileVault,
     /// TrueCrypt or VeraCrypt, of which nothing on the device shows that it is there.
     #[cfg(feature = "foreign")]
     Tcrypt {
@@ -97,6 +100,8 @@ const WITH_HEADER: &[Probe] = &[
     luks::probe,
     #[cfg(feature = "foreign")]
     bitlocker::probe,
+    #[cfg(feature = "foreign")]
+    fvault2::probe,
 ];
 
 /// The volume on these devices, with the path of a detached header that may have to be written.
@@ -111,6 +116,8 @@ pub(crate) fn find<'a>(
         Format::LoopAes(options) => Ok(loopaes::locked(devices, options.clone())),
         #[cfg(feature = "foreign")]
         Format::BitLocker => Ok(bitlocker::locked(devices)),
+        #[cfg(feature = "foreign")]
+        Format::FileVault => Ok(fvault2::locked(devices)),
         #[cfg(feature = "foreign")]
         Format::Tcrypt { options, progress } => Ok(tcrypt::locked(devices, options.clone(), *progress)),
         Format::ByHeader => {

@@ -7,6 +7,8 @@ use atrest_kdf::WorkLimit;
 use atrest_keyslot::flash::SlotError;
 #[cfg(feature = "foreign")]
 use atrest_volume::bitlocker::BitLockerError;
+#[cfg(feature = "foreign")]
+use atrest_volume::fvault2::FileVaultError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::tcrypt::TcryptError;
 use atrest_volume::{ChangeError, UnlockError, UnlockOptions, Volume};
@@ -27,8 +29,10 @@ pub trait MayBeWrongKey {
 impl MayBeWrongKey for UnlockError {
     fn is_wrong_key(&self) -> bool {
         #[cfg(feature = "foreign")]
-        if let Self::BitLocker(error) = self {
-            return matches!(error, BitLockerError::NotOpened { .. });
+        match self {
+            Self::BitLocker(error) => return matches!(error, BitLockerError::NotOpened { .. }),
+            Self::FileVault(error) => return matches!(error, FileVaultError::NotOpened { .. }),
+            _ => {}
         }
         matches!(
             self,

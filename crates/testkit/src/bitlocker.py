@@ -1,7 +1,7 @@
 """Makes a BitLocker volume by libgcrypt and hashlib, which share no code with ours: bitlocker.py JSON.
 
 The JSON has: path, size, edition (vista, seven, to-go), method (number), sector (bytes), protectors (each kind and secret), states,
-encrypted (bytes), on_write, plain (offset and bytes of what Windows shows, in hexadecimal), relocated (place, bytes; moved by an entry if
+encrypted (bytes), converting (bytes behind them), on_write, plain (offset and bytes of what Windows shows, in hexadecimal), relocated (place, bytes; moved by an entry if
 `entry` is set), startup (a file for the startup key). What is not in `plain` is noise.
 """
 
@@ -161,7 +161,7 @@ def metadata(wanted, key, master, places):
     size = 48 + len(entries)
     whole = -(-(64 + size) // 16) * 16
     block = struct.pack("<8sHHHHQII", b"-FVE-FS-", whole if vista else whole // 16, 1 if vista else 2, *wanted["states"],
-                        wanted["encrypted"], 0, 0 if vista else moved_len // wanted["sector"])
+                        wanted["encrypted"], wanted["converting"], 0 if vista else moved_len // wanted["sector"])
     block += struct.pack("<3QQ", *places, 5 if vista else moved)
     block += struct.pack("<4I", size, 1, 48, size) + VOLUME + struct.pack("<IHH", 40, wanted["method"], 0x8004) + TIME + entries
     block += bytes(whole - len(block))

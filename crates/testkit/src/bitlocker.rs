@@ -21,6 +21,8 @@ pub struct BitLocker {
     pub states: [u16; 2],
     /// Bytes from the start that are encrypted.
     pub encrypted: u64,
+    /// Bytes behind them that are being converted.
+    pub converting: u32,
     /// Encryption where it is written.
     pub on_write: bool,
     /// Where the start of the volume was moved to, and its bytes.
@@ -45,7 +47,7 @@ impl BitLocker {
         let plain: Vec<_> = self.plain.iter().map(|(at, bytes)| (at, hex(bytes))).collect();
         let wanted = json!({
             "path": path, "size": Self::SIZE, "edition": self.edition, "method": self.method, "sector": self.sector,
-            "protectors": protectors, "states": self.states, "encrypted": self.encrypted, "on_write": self.on_write,
+            "protectors": protectors, "states": self.states, "encrypted": self.encrypted, "converting": self.converting, "on_write": self.on_write,
             "relocated": self.relocated, "entry": self.entry, "plain": plain, "startup": startup,
         });
         Program::named("python3").arg("-c").arg(include_str!("bitlocker.py")).arg(wanted.to_string()).ok();
@@ -62,6 +64,7 @@ impl Default for BitLocker {
             protectors: vec![("startup", "")],
             states: [4, 4],
             encrypted: Self::SIZE,
+            converting: 0,
             on_write: false,
             relocated: (0x70000, 8192),
             entry: true,

@@ -40,6 +40,13 @@ impl Kernel {
         self
     }
 
+    /// Packs one more module of the kernel.
+    #[must_use]
+    pub fn module(mut self, name: &str) -> Self {
+        self.program = self.program.arg("--module").arg(name);
+        self
+    }
+
     /// Mounts a directory of the host on `/share`.
     #[must_use]
     pub fn share(mut self, directory: &Path) -> Self {

@@ -12,6 +12,7 @@
 //!   installs it; nothing passes by skipping.
 //! * [`nbd`]: a client of NBD that shares no code with ours; [`nbd_server`]: the servers that people use.
 //! * [`bitlocker`]: volumes of BitLocker, made by libgcrypt.
+//! * [`fvault2`]: volumes of FileVault 2, made by libgcrypt.
 //! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt; [`tcplay`]: those of tcplay.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
@@ -36,6 +37,7 @@ pub mod discards;
 pub mod fault;
 pub mod firmware;
 pub mod flash;
+pub mod fvault2;
 pub mod kernel;
 pub mod memory;
 pub mod nbd;

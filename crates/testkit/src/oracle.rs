@@ -29,6 +29,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("fsck.vfat", "dosfstools"),
     ("fscrypt", "fscrypt"),
     ("fusermount3", "fuse3"),
+    ("fvdewipekey", "libfvde-utils"),
     ("jose", "jose"),
     ("jq", "jq"),
     ("losetup", "mount"),

@@ -299,9 +299,11 @@ pub fn format(
     match format {
         VolumeFormat::Luks1 => luks1::format(devices, passphrase, options).map(LockedVolume::Luks1),
         VolumeFormat::Luks2 => luks2::format(devices, passphrase, options).map(LockedVolume::Luks2),
-        VolumeFormat::Plain | VolumeFormat::Tcrypt | VolumeFormat::LoopAes | VolumeFormat::BitLocker => {
-            Err(FormatError::Option(crate::OptionError::NotInFormat))
-        }
+        VolumeFormat::Plain
+        | VolumeFormat::Tcrypt
+        | VolumeFormat::LoopAes
+        | VolumeFormat::BitLocker
+        | VolumeFormat::FileVault => Err(FormatError::Option(crate::OptionError::NotInFormat)),
     }
 }
 

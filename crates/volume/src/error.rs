@@ -15,6 +15,8 @@ use atrest_secret::RandomError;
 use crate::apart::Overlap;
 #[cfg(feature = "foreign")]
 use crate::bitlocker::BitLockerError;
+#[cfg(feature = "foreign")]
+use crate::fvault2::FileVaultError;
 use crate::loopaes::LoopAesError;
 use crate::plain::PlainOpenError;
 use crate::tcrypt::TcryptError;
@@ -107,6 +109,9 @@ pub enum UnlockError {
     /// A BitLocker volume can't be opened.
     #[cfg(feature = "foreign")]
     BitLocker(BitLockerError),
+    /// A FileVault volume can't be opened.
+    #[cfg(feature = "foreign")]
+    FileVault(FileVaultError),
     /// A keyslot area could not be decrypted.
     Area(AreaError),
     /// The key could not be put together from its stripes.
@@ -448,6 +453,8 @@ impl fmt::Display for UnlockError {
             Self::Tcrypt(e) => e.fmt(f),
             #[cfg(feature = "foreign")]
             Self::BitLocker(e) => e.fmt(f),
+            #[cfg(feature = "foreign")]
+            Self::FileVault(e) => e.fmt(f),
             Self::Area(e) => e.fmt(f),
             Self::Af(e) => e.fmt(f),
             Self::UnsupportedHash => f.write_str("the header names a hash that is not supported"),
@@ -648,7 +655,7 @@ pub(crate) use source;
 
 source! {
     OpenError: Device Luks1;
-    UnlockError: Device UnsupportedCipher Key Kdf Plain LoopAes Tcrypt #[cfg(feature = "foreign")] BitLocker Area Af Superblock;
+    UnlockError: Device UnsupportedCipher Key Kdf Plain LoopAes Tcrypt #[cfg(feature = "foreign")] BitLocker #[cfg(feature = "foreign")] FileVault Area Af Superblock;
     OptionError: UnsupportedCipher Tags;
     FormatError: Device Option Kdf Area Af Key Random;
     ChangeError: Device Open Unlock Option Random Kdf Area Af Header BadBackup;
@@ -683,6 +690,13 @@ from! {
     UnlockError::Plain(PlainOpenError),
     UnlockError::LoopAes(LoopAesError),
     UnlockError::Tcrypt(TcryptError),
+}
+
+#[cfg(feature = "foreign")]
+impl From<FileVaultError> for UnlockError {
+    fn from(cause: FileVaultError) -> Self {
+        Self::FileVault(cause)
+    }
 }
 
 #[cfg(feature = "foreign")]

@@ -53,6 +53,8 @@ mod cost;
 mod data_mapper;
 mod detect;
 mod error;
+#[cfg(feature = "foreign")]
+pub mod fvault2;
 mod info;
 pub mod integrity;
 mod lock;
@@ -63,6 +65,8 @@ mod options;
 mod overwritten;
 pub mod plain;
 mod protection;
+#[cfg(feature = "foreign")]
+mod recognised;
 mod target;
 pub mod tcrypt;
 mod uuid;
@@ -82,6 +86,8 @@ pub use options::{
 };
 pub use overwritten::{Overwritten, overwritten};
 pub use protection::{Cascade, CascadeError, Layer, Protection, ProtectionError};
+#[cfg(feature = "foreign")]
+pub use recognised::begins_as_a_file_system;
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};
 pub use uuid::is_uuid;
 pub use volume::{Segment, Volume};

@@ -25,6 +25,8 @@ pub enum VolumeFormat {
     LoopAes,
     /// BitLocker.
     BitLocker,
+    /// FileVault 2.
+    FileVault,
 }
 
 /// Where header and data live. Without a detached header they are one device.

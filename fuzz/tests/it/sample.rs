@@ -149,5 +149,6 @@ samples! {
     integrity: 5_000;
     tcrypt: 2_000;
     bitlocker: 5_000;
+    fvault2: 1_000;
     loopaes: 2_000;
 }

@@ -264,6 +264,7 @@ fn uuid(name: &str, volume: &Volume) -> String {
         VolumeFormat::Tcrypt => "TCRYPT",
         VolumeFormat::LoopAes => "LOOPAES",
         VolumeFormat::BitLocker => "BITLK",
+        VolumeFormat::FileVault => "FVAULT2",
     };
     uuid_of(kind, header_uuid(volume), name)
 }

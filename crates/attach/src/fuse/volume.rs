@@ -276,7 +276,7 @@ fn errno_of(error: &DeviceError) -> Errno {
     match error.cause {
         Cause::Os(number) => Errno::from_raw_os_error(number),
         Cause::NoSpace => Errno::NOSPC,
-        Cause::ReadOnly => Errno::ROFS,
+        Cause::ReadOnly | Cause::Protected => Errno::ROFS,
         Cause::Unsupported => Errno::OPNOTSUPP,
         Cause::Misaligned { .. } | Cause::OutOfBounds { .. } => Errno::INVAL,
         _ => Errno::IO,

@@ -163,7 +163,9 @@ impl core::error::Error for RunError {
 pub(super) fn errno_of(error: &DeviceError) -> u32 {
     match error.cause {
         Cause::Os(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) | Cause::NoSpace => errno::ENOSPC,
-        Cause::Os(libc::EPERM | libc::EACCES | libc::EROFS) | Cause::ReadOnly => errno::EPERM,
+        Cause::Os(libc::EPERM | libc::EACCES | libc::EROFS) | Cause::ReadOnly | Cause::Protected => {
+            errno::EPERM
+        }
         Cause::Os(libc::ENOMEM) => errno::ENOMEM,
         Cause::OutOfBounds { .. } | Cause::Misaligned { .. } => errno::EINVAL,
         Cause::Unsupported => errno::ENOTSUP,
@@ -190,6 +192,7 @@ mod tests {
             (Cause::Os(libc::EDQUOT), 28),
             (Cause::Os(libc::EFBIG), 28),
             (Cause::ReadOnly, 1),
+            (Cause::Protected, 1),
             (Cause::Os(libc::EPERM), 1),
             (Cause::Os(libc::EACCES), 1),
             (Cause::Os(libc::EROFS), 1),

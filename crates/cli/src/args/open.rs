@@ -243,6 +243,9 @@ pub enum VolumeType {
     /// BitLocker: a password, a recovery password, or a startup key by --key-file.
     #[value(alias = "bitlocker")]
     Bitlk,
+    /// FileVault 2 on CoreStorage (macOS up to 10.12): a password, or a recovery key with its dashes.
+    #[value(alias = "filevault")]
+    Fvault2,
     /// A lower directory of eCryptfs: for commands that work on files, and implied where a directory is given.
     Ecryptfs,
     /// A directory, shown by `mount` as it is: what eCryptfs is measured against.

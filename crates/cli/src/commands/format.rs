@@ -119,6 +119,7 @@ pub fn name(format: VolumeFormat) -> &'static str {
         VolumeFormat::Tcrypt => "TCRYPT",
         VolumeFormat::LoopAes => "loop-AES",
         VolumeFormat::BitLocker => "BitLocker",
+        VolumeFormat::FileVault => "FileVault 2",
     }
 }
 

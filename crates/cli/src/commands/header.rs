@@ -12,7 +12,7 @@ use atrest_volume::{
 use serde_json::json;
 
 use super::target::{Target, contents, header_path, open_device, write_private};
-use super::{bitlocker, flash, foreign, recover, text, veracrypt};
+use super::{bitlocker, flash, foreign, fvault2, recover, text, veracrypt};
 use crate::args::header::{
     EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs, LuksVersion,
     RepairArgs, UuidArgs,
@@ -36,6 +36,9 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     let device = open_device(path, Access::ReadOnly)?;
     if let Some(header) = bitlocker::header(path, &device)? {
         return bitlocker::info(&header, output);
+    }
+    if let Some(header) = fvault2::header(path, &device)? {
+        return fvault2::info(&header, output);
     }
     let target = Target::on(path, device)?;
     if args.metadata {

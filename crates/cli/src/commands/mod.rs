@@ -17,6 +17,7 @@ mod flash;
 pub mod foreign;
 mod format;
 mod fscrypt;
+pub mod fvault2;
 pub mod header;
 mod initramfs;
 mod inside;

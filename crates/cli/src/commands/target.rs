@@ -104,12 +104,12 @@ pub fn no_header(error: OpenError, device: &Device) -> Failure {
             "`atrest info` shows them, `atrest open` opens the volume",
         ),
         Foreign::FileVault => failure(
-            "it is encrypted by FileVault 2, which atrest does not know",
-            "on Linux, `cryptsetup open --type fvault2` opens it",
+            "it is encrypted by FileVault 2, whose keys macOS alone changes",
+            "`atrest info` shows what opens it, `atrest open` opens the volume",
         ),
         Foreign::Apfs => failure(
             "it holds APFS, which FileVault may encrypt",
-            "macOS opens it; atrest knows neither of the two",
+            "macOS opens it; on Linux `fsapfsmount` of libfsapfs reads it, encrypted volumes too",
         ),
         Foreign::Filesystem(kind) => {
             let (what, hint) = not_ours(kind);

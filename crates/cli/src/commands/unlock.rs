@@ -231,7 +231,7 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
         || plain.sector_size.is_some()
         || plain.iv_large_sectors;
     match args.kind {
-        VolumeType::Luks | VolumeType::Bitlk if has_plain => Err(Failure::parameters(
+        VolumeType::Luks | VolumeType::Bitlk | VolumeType::Fvault2 if has_plain => Err(Failure::parameters(
             "--cipher, --key-size, --hash, --offset, --skip, --sector-size and --iv-large-sectors belong to plain mode; \
              the header says all that itself",
         )
@@ -275,6 +275,7 @@ fn format(path: &Path, args: &UnlockArgs) -> Result<Format, Failure> {
             foreign::tcrypt(args, None).map(foreign::as_format)
         }
         VolumeType::Bitlk => Ok(Format::BitLocker),
+        VolumeType::Fvault2 => Ok(Format::FileVault),
         VolumeType::Ecryptfs | VolumeType::Directory => Err(no_volume().at(path)),
     }
 }

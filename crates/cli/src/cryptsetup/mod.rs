@@ -9,6 +9,7 @@ mod benchmark;
 mod bitlk;
 mod check;
 mod dump;
+mod fvault2;
 mod option;
 pub mod report;
 mod tcrypt;
@@ -122,6 +123,9 @@ fn perform(request: &Request) -> Result<u8, Failure> {
             }
             Job::BitlkDump(words) => bitlk::dump(request, words, &output(request, &answers(request)))?,
             Job::BitlkTest(words) => bitlk::test(words, &output(request, &answers(request)))?,
+            Job::Fvault2Dump(words) => fvault2::dump(request, words, &output(request, &answers(request)))?,
+            Job::Fvault2Test(words) => fvault2::test(words, &output(request, &answers(request)))?,
+            Job::Fvault2Check(words) => fvault2::check(words)?,
             Job::BitlkCheck(words) => bitlk::check(words)?,
             Job::Benchmark => benchmark::benchmark(request)?,
             Job::VolumeKey => {

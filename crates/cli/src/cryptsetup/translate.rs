@@ -42,6 +42,12 @@ pub enum Job {
     BitlkTest(Vec<OsString>),
     /// Whether a BitLocker volume can be opened at all, by the same words.
     BitlkCheck(Vec<OsString>),
+    /// `fvault2Dump`: the words of `atrest open` that name and unlock it.
+    Fvault2Dump(Vec<OsString>),
+    /// `open --test-passphrase` of a FileVault volume, by the same words.
+    Fvault2Test(Vec<OsString>),
+    /// Whether a FileVault volume can be opened at all, by the same words.
+    Fvault2Check(Vec<OsString>),
     /// `status` of this name.
     Status(PathBuf),
 }
@@ -102,14 +108,17 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
                 "master-key-file",
                 "readonly",
             ]);
-            vec![Job::BitlkDump(bitlk(&mut line))]
+            vec![Job::BitlkDump(named(&mut line, "--type=bitlk"))]
         }
         Action::Fvault2Dump => {
-            return Err(Failure::parameters(format!(
-                "{} can't be done here yet",
-                request.action.spelling().name
-            ))
-            .hint("docs/CRYPTSETUP.md says what can; Debian's cryptsetup does it"));
+            line.uses(&[
+                "dump-volume-key",
+                "dump-master-key",
+                "volume-key-file",
+                "master-key-file",
+                "readonly",
+            ]);
+            vec![Job::Fvault2Dump(named(&mut line, "--type=fvault2"))]
         }
     };
     line.refuse_unused()?;
@@ -268,9 +277,7 @@ fn kind(line: &mut Line<'_>) -> Result<&'static str, Failure> {
         Some("loopaes") => Ok("loopaes"),
         Some("tcrypt") => Ok("tcrypt"),
         Some("bitlk") => Ok("bitlk"),
-        Some(kind @ "fvault2") => {
-            Err(Failure::parameters(format!("volumes of type {kind} can't be opened here yet")))
-        }
+        Some("fvault2") => Ok("fvault2"),
         Some(kind) => Err(Failure::parameters(format!("{kind}: there is no such type of volume"))
             .hint("luks, luks1, luks2 or plain")),
     }
@@ -293,9 +300,12 @@ fn test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     if kind == "tcrypt" {
         return tcrypt_test(line);
     }
-    if kind == "bitlk" {
+    if let "bitlk" | "fvault2" = kind {
         line.uses(&["test-passphrase", "readonly"]);
-        return Ok(vec![Job::BitlkTest(bitlk(line))]);
+        return Ok(vec![match kind {
+            "bitlk" => Job::BitlkTest(named(line, "--type=bitlk")),
+            _ => Job::Fvault2Test(named(line, "--type=fvault2")),
+        }]);
     }
     if kind == "plain" {
         return Err(Failure::parameters("a plain volume has no passphrase that could be tested"));
@@ -317,7 +327,11 @@ fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     };
     let device = line.request.first().as_os_str().to_owned();
     let kind = kind(line)?;
-    let check = (kind == "bitlk").then(|| Job::BitlkCheck(bitlk(line)));
+    let check = match kind {
+        "bitlk" => Some(Job::BitlkCheck(named(line, "--type=bitlk"))),
+        "fvault2" => Some(Job::Fvault2Check(named(line, "--type=fvault2"))),
+        _ => None,
+    };
     let mut jobs = open_as(line, kind, &device, &name)?;
     jobs.splice(0..0, check);
     Ok(jobs)
@@ -342,7 +356,7 @@ fn refresh(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
 
 fn open_as(line: &mut Line<'_>, kind: &str, device: &OsStr, name: &OsStr) -> Result<Vec<Job>, Failure> {
     line.words(&["open"]);
-    if kind == "luks" || kind == "bitlk" {
+    if let "luks" | "bitlk" | "fvault2" = kind {
         key_size_of_volume_key(line);
     }
     line.pass(&["header", "key-slot", "allow-discards", "link-vk-to-keyring"]);
@@ -354,8 +368,8 @@ fn open_as(line: &mut Line<'_>, kind: &str, device: &OsStr, name: &OsStr) -> Res
         "plain" => without_header(line)?,
         "loopaes" => loopaes(line)?,
         "tcrypt" => tcrypt(line),
-        "bitlk" => {
-            line.words(&["--type=bitlk"]);
+        "bitlk" | "fvault2" => {
+            line.words(&[if kind == "bitlk" { "--type=bitlk" } else { "--type=fvault2" }]);
             line.secret();
         }
         _ => {
@@ -425,10 +439,10 @@ fn tcrypt_job(line: &mut Line<'_>, shown: bool) -> Vec<Job> {
     vec![Job::Tcrypt { words: line.words.split_off(0), shown }]
 }
 
-/// The words that name and unlock a BitLocker volume.
-fn bitlk(line: &mut Line<'_>) -> Vec<OsString> {
+/// The words that name and unlock a volume of this kind.
+fn named(line: &mut Line<'_>, kind: &str) -> Vec<OsString> {
     line.uses(&["type"]);
-    line.words(&["--type=bitlk"]);
+    line.words(&[kind]);
     line.secret();
     line.pass(&["header"]);
     line.operands([line.request.first()]);

@@ -109,7 +109,10 @@ fn a_veracrypt_volume_is_made_changed_saved_and_restored() {
         format!("{how} --key-file outer --protect-hidden --protect-pim 1 --protect-key-file inner");
     scratch.bash("head -c 561152 /dev/zero > fits; head -c 561153 /dev/zero > touches").ok();
     words(&format!("encrypt fits vol --yes {protected}")).ok();
-    words(&format!("encrypt touches vol --yes {protected}")).fails(4, "open for reading only");
+    let before = fs::read(scratch.path("vol")).expect("a file");
+    words(&format!("encrypt touches vol --yes {protected}"))
+        .fails(4, "would reach the hidden volume, which is protected: 561152 bytes lie in front of it");
+    assert!(fs::read(scratch.path("vol")).expect("a file") == before, "something was written");
     words(&format!("info vol {how} --tcrypt-hidden --key-file inner")).ok();
     words("header backup vol saved --type veracrypt").ok();
     assert_eq!(fs::metadata(scratch.path("saved")).expect("a file").len(), 131_072);

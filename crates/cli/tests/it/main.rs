@@ -18,6 +18,7 @@ mod flash_sizes;
 mod foreign;
 mod fscrypt;
 mod fscrypt_damage;
+mod fvault2;
 mod header;
 mod header_elsewhere;
 mod hostile;

@@ -223,16 +223,10 @@ fn of_what_is_no_volume() {
         image[at..at + bytes.len()].copy_from_slice(bytes);
         image
     };
-    let mut core_storage = place(88, b"CS");
-    core_storage[8] = 1;
     let mut noise = vec![0; 1 << 20];
     fs::File::open("/dev/urandom")
         .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut noise))
         .expect("random");
-    let file_vault = (
-        "it is encrypted by FileVault 2, which atrest does not know",
-        "on Linux, `cryptsetup open --type fvault2` opens it",
-    );
     let zfs = {
         let uberblock = 0x00ba_b10c_u64.to_le_bytes();
         let mut image = vec![0; 1 << 20];
@@ -241,7 +235,7 @@ fn of_what_is_no_volume() {
     };
     let bcachefs = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
     let part = "it is a part of another device, on which the volume may be: `lsblk` shows that";
-    let images: [(Vec<u8>, (&str, &str)); 13] = [
+    let images: [(Vec<u8>, (&str, &str)); 12] = [
         (
             place(0, b"integrt\0"),
             (
@@ -279,10 +273,12 @@ fn of_what_is_no_volume() {
                 "a system is asleep in it, and loses its memory if that is overwritten",
             ),
         ),
-        (core_storage, file_vault),
         (
             place(32, b"NXSB"),
-            ("it holds APFS, which FileVault may encrypt", "macOS opens it; atrest knows neither of the two"),
+            (
+                "it holds APFS, which FileVault may encrypt",
+                "macOS opens it; on Linux `fsapfsmount` of libfsapfs reads it, encrypted volumes too",
+            ),
         ),
         (noise, ("no header was found, and what is there looks random", random)),
         (vec![0; 1 << 20], ("nothing is on it", right)),
@@ -321,7 +317,7 @@ fn of_what_is_no_volume() {
 }
 
 #[test]
-fn of_bitlocker_volumes_that_are_damaged() {
+fn of_volumes_of_bitlocker_and_filevault_that_are_damaged() {
     let scratch = Scratch::new();
     scratch.file("key", "k");
     let mut jump = vec![0; 1 << 20];
@@ -329,6 +325,16 @@ fn of_bitlocker_volumes_that_are_damaged() {
     let mut to_go = vec![0; 1 << 20];
     to_go[3..11].copy_from_slice(b"MSWIN4.1");
     to_go[424..440].copy_from_slice(b"\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01");
+    let mut core_storage = vec![0; 1 << 20];
+    core_storage[88..90].copy_from_slice(b"CS");
+    (core_storage[8], core_storage[10]) = (1, 0x10);
+    scratch.file("x", core_storage);
+    let what = "x: the FileVault volume can't be opened: the checksum of the header is wrong";
+    for command in
+        [&["info", "x"][..], &["open", "x", "--nbd", "--key-file", "key"], &["ls", "x", "--key-file", "key"]]
+    {
+        says_only(&scratch, command, 4, what);
+    }
     for (image, what) in [
         (
             jump,

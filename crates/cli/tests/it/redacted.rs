@@ -38,6 +38,8 @@ const PUBLIC: &[(&str, &str)] = &[
     ("cli/src/secrets.rs Source", "the same"),
     ("cli/src/args/token.rs TokenAddArgs", "the name of a key in the kernel's keyring"),
     ("volume/src/info.rs TokenInfo", "the same, as the header has it"),
+    ("format/src/fvault2/header.rs Header", "a key that stands in the header in clear"),
+    ("format/src/fvault2/keys.rs Context", "keys as they stand on the disk, wrapped"),
     ("tpm/src/signed.rs SigningKey", "a public key"),
     ("tree/src/ecryptfs/packet.rs WrappedKey", "a file's key as it stands on the disk, encrypted"),
     ("tree/src/ecryptfs/wrapped.rs WrappedPassphrase", "a passphrase as it stands on the disk, encrypted"),

@@ -26,6 +26,13 @@ pub enum BulkError {
     },
     /// The destination can't be created or overwritten.
     Destination(DeviceError),
+    /// The source would reach the hidden volume that is protected.
+    Protected {
+        /// Bytes in the source.
+        source: u64,
+        /// Bytes of the outer volume that lie in front of the hidden one.
+        free: u64,
+    },
     /// The output is open for reading only.
     ReadOnly,
     /// Reading the source failed, at an offset in the source.
@@ -66,6 +73,12 @@ impl fmt::Display for BulkError {
             }
             Self::DestinationTooSmall { needs, has } => {
                 write!(f, "the volume's {needs} bytes do not fit in the destination of {has} bytes")
+            }
+            Self::Protected { source, free } => {
+                write!(
+                    f,
+                    "the source of {source} bytes would reach the hidden volume, which is protected: {free} bytes lie in front of it"
+                )
             }
             Self::Destination(error) => write!(f, "the destination: {error}"),
             Self::ReadOnly => f.write_str("the output is open for reading only"),

@@ -105,7 +105,7 @@ pub struct Summary {
 /// checkpoint, if one is kept.
 ///
 /// # Errors
-/// Before anything is written: [`BulkError::SourceTooLarge`], [`BulkError::ReadOnly`], and
+/// Before anything is written: [`BulkError::SourceTooLarge`], [`BulkError::Protected`], [`BulkError::ReadOnly`], and
 /// [`BulkError::CheckpointFile`] if a checkpoint can't be kept. To resume: [`BulkError::NoCheckpoint`],
 /// [`BulkError::CheckpointDamaged`] or [`BulkError::CheckpointMismatch`].
 ///
@@ -120,6 +120,9 @@ pub fn encrypt(
     let (total, volume) = (source.size(), disk.size());
     if total > volume {
         return Err(BulkError::SourceTooLarge { source: total, volume });
+    }
+    if let Some(free) = disk.protected_from().filter(|free| total > *free) {
+        return Err(BulkError::Protected { source: total, free });
     }
     if disk.is_read_only() {
         return Err(BulkError::ReadOnly);

@@ -17,6 +17,11 @@ impl Guard {
         Self { range, tripped: AtomicBool::new(false) }
     }
 
+    /// Where nobody may write.
+    pub fn range(&self) -> &Range<u64> {
+        &self.range
+    }
+
     /// What differs with another range.
     pub fn likeness(&self) -> [u8; 16] {
         (u128::from(self.range.start) | u128::from(self.range.end) << 64).to_le_bytes()
@@ -25,7 +30,7 @@ impl Guard {
     /// Permits a write unless it touches a data unit of the range, or one that did was refused before.
     ///
     /// # Errors
-    /// [`Cause::ReadOnly`], from then on for every write.
+    /// [`Cause::Protected`], from then on for every write.
     pub fn permit(&self, operation: Operation, offset: u64, len: u64, unit: u64) -> Result<(), DeviceError> {
         // cannot overflow: the write lies on the disk, and a disk ends with a whole data unit.
         let (first, end) = (offset / unit * unit, (offset + len).next_multiple_of(unit));
@@ -33,7 +38,7 @@ impl Guard {
             self.tripped.store(true, Ordering::Release);
         }
         match self.tripped.load(Ordering::Acquire) {
-            true => Err(DeviceError::new(operation, offset, len, Cause::ReadOnly)),
+            true => Err(DeviceError::new(operation, offset, len, Cause::Protected)),
             false => Ok(()),
         }
     }

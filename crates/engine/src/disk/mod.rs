@@ -427,6 +427,11 @@ impl Disk {
         })
     }
 
+    /// The first byte of the plaintext at which a hidden volume is protected, if one is. Nothing from there on may be written.
+    pub fn protected_from(&self) -> Option<u64> {
+        self.guard.as_ref().map(|guard| guard.range().start)
+    }
+
     fn check_writable(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
         if self.read_only {
             return Err(DeviceError::new(operation, offset, len, Cause::ReadOnly));

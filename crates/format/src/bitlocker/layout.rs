@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::boot::{Boot, Edition};
-use super::metadata::{Metadata, REGION_LEN};
+use super::metadata::{Metadata, REGION_LEN, State};
 
 /// What a piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,13 @@ pub enum LayoutError {
     Place {
         /// Where it begins.
         offset: u64,
+    },
+    /// A conversion was interrupted inside of this piece: what of it is encrypted is not known.
+    Converting {
+        /// Where it begins.
+        offset: u64,
+        /// Bytes.
+        len: u32,
     },
     /// Two pieces are in one place.
     Overlap {
@@ -101,6 +108,9 @@ impl Metadata {
         let size = LayoutError::Size { encrypted: self.encrypted_size, device };
         if self.encrypted_size > device {
             return Err(size);
+        }
+        if self.states.0 == State::Converting && self.converting != 0 {
+            return Err(LayoutError::Converting { offset: self.encrypted_size, len: self.converting });
         }
         let whole = |offset: u64, len: u64| {
             let end = offset.checked_add(len).filter(|end| *end <= device);
@@ -157,6 +167,12 @@ impl fmt::Display for LayoutError {
             }
             Self::Place { offset } => {
                 write!(f, "what is at byte {offset} ends behind the device, or is no whole number of sectors")
+            }
+            Self::Converting { offset, len } => {
+                write!(
+                    f,
+                    "the {len} bytes from byte {offset} on were being converted when that was interrupted"
+                )
             }
             Self::Overlap { offset } => {
                 write!(f, "what is at byte {offset} lies over something else of the volume")

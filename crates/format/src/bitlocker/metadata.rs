@@ -48,6 +48,8 @@ pub struct Metadata {
     pub states: (State, State),
     /// Bytes from the start of the volume that are encrypted.
     pub encrypted_size: u64,
+    /// Bytes behind them that are being converted: some of them are encrypted, and nothing says which.
+    pub converting: u32,
     /// Where the copies are.
     pub copies: [u64; 3],
     /// The cluster of NTFS's second MFT (Vista).
@@ -144,6 +146,7 @@ impl Metadata {
             version,
             states: (State::numbered(record.le16::<12>()), State::numbered(record.le16::<14>())),
             encrypted_size: record.le64::<16>(),
+            converting: record.le32::<24>(),
             copies,
             mft_mirror: moved_to,
             relocated,

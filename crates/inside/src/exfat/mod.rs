@@ -128,12 +128,22 @@ impl Nodes for ExFat {
 
     fn space(&self) -> Result<Space, TreeError> {
         let clusters = u64::from(self.volume.clusters);
-        // cannot miss: 2^29 bytes at most.
-        let mut bytes = vec![0; usize::try_from(clusters.div_ceil(8)).unwrap_or(0)];
-        self.bitmap.read(&self.volume, 0, &mut bytes)?;
-        let bits = bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte & (1 << bit) == 0));
-        // cannot miss: there are no more than 2^32.
-        let free = bits.take(self.volume.clusters as usize).filter(|is_free| *is_free).count() as u64;
+        // Piece by piece: the whole may have half a gigabyte.
+        let mut piece = vec![0; 65536];
+        let mut free = 0_u64;
+        for at in (0..clusters.div_ceil(8)).step_by(piece.len()) {
+            // cannot be less: the pieces begin in the bitmap.
+            let left = clusters.saturating_sub(at.saturating_mul(8));
+            // cannot miss: 2^29 bytes at most.
+            let len = usize::try_from(left.div_ceil(8)).unwrap_or(usize::MAX).min(piece.len());
+            let bytes = piece.get_mut(..len).ok_or(Damage::FatStructure)?;
+            self.bitmap.read(&self.volume, at, bytes)?;
+            let bits = bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte & (1 << bit) == 0));
+            // cannot miss: there are no more than 2^32.
+            let here = usize::try_from(left).unwrap_or(usize::MAX);
+            // cannot overflow: there are no more than 2^32.
+            free = free.saturating_add(bits.take(here).filter(|is_free| *is_free).count() as u64);
+        }
         Ok(Space { block_size: self.about().block_size, blocks: clusters, free })
     }
 

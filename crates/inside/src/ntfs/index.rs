@@ -14,6 +14,8 @@ use atrest_filetree::Kind;
 
 /// The name of a directory's index, "$I30", in 16-bit units.
 const NAME: &[u8] = b"$\0I\x003\x000\0";
+/// Bytes of the blocks of a directory that is read: some million names, as for ext4.
+const MAX_SIZE: u64 = 512 << 20;
 /// Names for DOS, which stand beside others of the same file.
 const DOS: u8 = 2;
 
@@ -46,9 +48,12 @@ pub(super) fn each(
     let block = block.filter(|size| matches!(size, 512..=65536) && size.is_power_of_two());
     let block = block.ok_or_else(|| bad(0))?;
     let bitmap = directory.attribute(kind::BITMAP, NAME).ok_or_else(|| bad(0))?;
-    // A directory can't be larger than the volume, which bounds what is kept of it.
+    // A directory can't be larger than the volume, and what is kept of it has a bound on a large one, too.
     if allocation.size() > volume.size {
         return Err(bad(0));
+    }
+    if allocation.size() > MAX_SIZE {
+        return Err(TreeError::TooLarge { limit: MAX_SIZE });
     }
     // cannot divide by zero: a block has 512 bytes at least.
     let blocks = allocation.size().checked_div(block as u64).unwrap_or(0);

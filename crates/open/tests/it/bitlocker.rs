@@ -213,7 +213,18 @@ fn the_key_of_the_data_opens_what_has_no_other() {
     let key = header.unlock(&startup, None).expect("opens").key().expose().to_vec();
     let shown = all_of(&place.open(place.key(), false).expect("opens"));
     drop(held);
-    assert_eq!(all_of(&place.open(Key::Volume(VolumeKey::copy_from(&key)), false).expect("its key")), shown);
+    let with = |key: &[u8]| place.open(Key::Volume(VolumeKey::copy_from(key)), true);
+    let by_key = with(&key).expect("its key");
+    assert_eq!(all_of(&by_key), shown);
+    // Nothing but a file system shows that it is the right one.
+    assert!(by_key.is_read_only());
+    drop(by_key);
+    let disk = place.open(place.key(), true).expect("opens");
+    disk.write_at(510, &[0x55, 0xaa]).expect("writes");
+    disk.flush().expect("flushes");
+    drop(disk);
+    assert!(!with(&key).expect("its key").is_read_only());
+    assert!(with(&[7; 32]).expect("nothing refuses it").is_read_only());
     let short = refused(&place, Key::Volume(VolumeKey::copy_from(&key[..16])));
     assert_eq!(short, BitLockerError::KeyLen { has: 16, needs: 32 });
 }
@@ -295,6 +306,13 @@ fn a_volume_that_is_encrypted_in_part_can_be_read_alone() {
     assert_eq!(refused(&place, place.key()), BitLockerError::State(State::Other(0)));
     place.make(BitLocker { on_write: true, ..BitLocker::default() });
     assert_eq!(refused(&place, place.key()), BitLockerError::OnWrite);
+    let half = BitLocker { states: [2, 4], encrypted: 0x48000, converting: 0x10000, ..BitLocker::default() };
+    place.make(half.clone());
+    let converting = LayoutError::Converting { offset: 0x48000, len: 0x10000 };
+    assert_eq!(refused(&place, place.key()), BitLockerError::Layout(converting));
+    // Once the conversion has stopped in order, nothing is in between.
+    place.make(BitLocker { states: [5, 4], ..half });
+    assert!(place.open(place.key(), true).expect("opens").is_read_only());
     place.make(BitLocker { encrypted: 0x80200, ..BitLocker::default() });
     let size = LayoutError::Size { encrypted: 0x80200, device: BitLocker::SIZE };
     assert_eq!(refused(&place, place.key()), BitLockerError::Layout(size));

@@ -187,7 +187,7 @@ fn a_write_into_a_protected_hidden_volume_ends_all_writing() {
         disk.flush().expect("flushes");
         let before = device.image();
         let read_only =
-            |result: Result<(), DeviceError>| result.expect_err("refused").cause == Cause::ReadOnly;
+            |result: Result<(), DeviceError>| result.expect_err("refused").cause == Cause::Protected;
         assert!(read_only(write(&disk)));
         // From now on nothing is written, anywhere, and everything is read.
         assert!(read_only(disk.write_at(0, &[9; 512])) && read_only(disk.write_zeroes(0, 512)));
@@ -309,6 +309,30 @@ fn the_only_header_that_is_left_survives_power_loss_at_any_moment() {
             assert!(opens, "{}", aftermath.power_loss);
         });
         assert!(states > 4, "{states}");
+    }
+}
+
+#[test]
+fn the_copy_that_a_grown_device_has_from_before_opens_with_the_new_password_alone() {
+    let (old, new) = (narrowed(Hash::Sha512), narrowed(Hash::Sha256));
+    let (password, none) = (passphrase("changed"), KeyFiles::default());
+    for grown in [512, 131_072, 1 << 20] {
+        let mut image = created(SIZE, "aes", Hash::Sha512, None).image();
+        image.resize(SIZE + grown, 0);
+        let device = FaultDevice::new(image);
+        let opened = open(&device, "outer", &old).expect("opens");
+        opened
+            .change_password(&device, &with(&password, &none, Hash::Sha256), &mut OsRandom)
+            .expect("changes");
+        let image = device.image();
+        for size in [SIZE, SIZE + grown] {
+            let device = FaultDevice::new(image[..size].to_vec());
+            for backup in [false, true] {
+                let at = |options: &TcryptOptions| TcryptOptions { backup, ..options.clone() };
+                assert!(open(&device, "outer", &at(&old)).is_none(), "{grown} {size} {backup}");
+                assert!(open(&device, "changed", &at(&new)).is_some(), "{grown} {size} {backup}");
+            }
+        }
     }
 }
 

@@ -54,7 +54,11 @@ fn convert_as(header: &dyn Media, to: VolumeFormat, meanwhile: bool) -> Result<L
         to if to == is => return Err(ConvertError::Same { is }),
         VolumeFormat::Luks1 => to_luks1::to_luks1(header)?,
         VolumeFormat::Luks2 => to_luks2::to_luks2(header, meanwhile)?,
-        VolumeFormat::Plain | VolumeFormat::Tcrypt | VolumeFormat::LoopAes | VolumeFormat::BitLocker => {
+        VolumeFormat::Plain
+        | VolumeFormat::Tcrypt
+        | VolumeFormat::LoopAes
+        | VolumeFormat::BitLocker
+        | VolumeFormat::FileVault => {
             return Err(Obstacle::NoHeader.into());
         }
     }

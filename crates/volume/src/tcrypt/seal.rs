@@ -77,7 +77,8 @@ fn family(magic: Magic) -> Family {
 
 impl Opened {
     /// Has the header and its copy on a device open with another password from now on. Volume keys and data stay. Whoever has an old header opens the
-    /// volume with the old password.
+    /// volume with the old password. On a device that has grown since the volume was made the copy of before is overwritten, too; that of a hidden
+    /// volume is not.
     ///
     /// # Errors
     /// [`TcryptWriteError::NoCopy`] for headers without a copy: those of encrypted systems and of TrueCrypt before 6.0.
@@ -133,6 +134,16 @@ impl Opened {
         let (earlier, later) = if self.place() == copy.0 { (first, copy) } else { (copy, first) };
         let sealed_earlier = under_new_salt(header, self.chain(), key, random)?;
         let sealed_later = under_new_salt(header, self.chain(), key, random)?;
+        // Where the device has grown since, the copy of before lies right behind the data, and would open with the old password for ever. It is
+        // written first, as it may touch the new one. Behind a hidden volume may be data of the outer one, which nobody here knows.
+        // cannot overflow: the data lies on the device.
+        let old =
+            Some(data.start.saturating_add(data.len)).filter(|old| first.0 == Place::Normal && *old < copy.1);
+        let sealed_old = old
+            .map(|old| Ok::<_, TcryptWriteError>((old, under_new_salt(header, self.chain(), key, random)?)));
+        if let Some((old, sealed)) = sealed_old.transpose()? {
+            write(device, old, &sealed)?;
+        }
         write(device, earlier.1, &sealed_earlier)?;
         write(device, later.1, &sealed_later)
     }

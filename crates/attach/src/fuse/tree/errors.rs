@@ -45,7 +45,7 @@ fn errno_of_cause(cause: Cause) -> Errno {
     match cause {
         Cause::Os(number) => Errno::from_raw_os_error(number),
         Cause::NoSpace => Errno::NOSPC,
-        Cause::ReadOnly => Errno::ROFS,
+        Cause::ReadOnly | Cause::Protected => Errno::ROFS,
         _ => Errno::IO,
     }
 }

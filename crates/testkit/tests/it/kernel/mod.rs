@@ -2,6 +2,7 @@
 
 mod authenticated;
 mod dmcrypt;
+mod foreign;
 mod mapping;
 mod plain;
 mod stacked;

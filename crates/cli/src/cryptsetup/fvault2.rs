@@ -1,0 +1,123 @@
+//! `fvault2Dump`, in the form that cryptsetup gives it, and whether a password opens such a volume.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use atrest_device::BlockDevice;
+use atrest_engine::Access;
+use atrest_volume::VolumeKey;
+use atrest_volume::fvault2::{FileVaultError, LockedFileVault};
+use clap::Parser;
+use zeroize::Zeroizing;
+
+use super::refused;
+use super::words::Request;
+use crate::args::open::UnlockArgs;
+use crate::commands::fvault2;
+use crate::commands::target::{open_device, write_private};
+use crate::failure::{Code, Failure};
+use crate::output::{Output, plain};
+
+/// What [`translate`](super::translate) has made of the request.
+#[derive(Parser)]
+struct Line {
+    path: PathBuf,
+    #[command(flatten)]
+    unlock: UnlockArgs,
+}
+
+/// Shows the metadata, and the key of the data if that is asked for.
+pub fn dump(request: &Request, words: Vec<OsString>, output: &Output) -> Result<u8, Failure> {
+    let line = read(words)?;
+    let header = header(&line)?;
+    let mut text = metadata(&line.path, &header);
+    if request.has("dump-volume-key") || request.has("dump-master-key") {
+        output.confirm("the volume key gives whoever sees it the data")?;
+        let key = fvault2::key(&line.path, &header, &line.unlock.secret, output)?;
+        // With room for all of it: what has to grow leaves a copy.
+        text.reserve(1024 + 4 * key.len());
+        tell(&mut text, &key, request.volume_key_file().map(Path::new))?;
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(0)
+}
+
+/// Whether it can be opened at all. What can't is a wrong parameter here, as in cryptsetup.
+pub fn check(words: Vec<OsString>) -> Result<u8, Failure> {
+    checked(&read(words)?).map(|_| 0)
+}
+
+/// Whether the password opens it.
+pub fn test(words: Vec<OsString>, output: &Output) -> Result<u8, Failure> {
+    let line = read(words)?;
+    let header = checked(&line)?;
+    fvault2::key(&line.path, &header, &line.unlock.secret, output)?;
+    Ok(0)
+}
+
+fn read(words: Vec<OsString>) -> Result<Line, Failure> {
+    let words = std::iter::once(OsString::from("atrest")).chain(words);
+    Line::try_parse_from(words).map_err(|error| refused(&error))
+}
+
+fn checked(line: &Line) -> Result<LockedFileVault, Failure> {
+    let header = header(line)?;
+    let size = open_device(&line.path, Access::ReadOnly)?.size();
+    header.check(size).map_err(|error| as_parameter(Failure::from(error).at(&line.path)))?;
+    Ok(header)
+}
+
+/// Where cryptsetup says that an argument is wrong, `atrest` says that the device is.
+fn as_parameter(failure: Failure) -> Failure {
+    failure.with_code(Some(Code::Parameters as u8))
+}
+
+fn header(line: &Line) -> Result<LockedFileVault, Failure> {
+    let device = open_device(&line.path, Access::ReadOnly)?;
+    let header = fvault2::header(&line.path, &device).map_err(as_parameter)?;
+    header.ok_or_else(|| as_parameter(Failure::from(FileVaultError::NotFileVault).at(&line.path)))
+}
+
+fn metadata(path: &Path, header: &LockedFileVault) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(String::with_capacity(2048));
+    let mut line = |name: &str, value: &dyn std::fmt::Display| {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{name:<22}\t{value}");
+    };
+    line("Physical volume UUID: ", &header.header().uuid);
+    line("Family UUID:", &header.logical_volume().family);
+    line("Logical volume offset:", &format_args!("{} [bytes]", header.data_offset()));
+    line("Logical volume size:", &format_args!("{} [bytes]", header.logical_volume().size));
+    line("Cipher:", &"aes");
+    line("Cipher mode:", &"xts-plain64");
+    // There is one at least.
+    if let Some(first) = header.context().keks.first() {
+        line("PBKDF2 iterations:", &first.iterations);
+        let salt: String = first.salt.iter().map(|byte| format!("{byte:02x} ")).collect();
+        line("PBKDF2 salt:", &salt);
+    }
+    text.insert_str(
+        0,
+        &format!("Header information for FVAULT2 device {}.\n", plain(&path.display().to_string())),
+    );
+    text
+}
+
+/// The key of the data, or the file that has it.
+fn tell(text: &mut String, key: &VolumeKey, file: Option<&Path>) -> Result<(), Failure> {
+    if let Some(file) = file {
+        write_private(file, key.expose())?;
+        text.push_str(&format!("Key stored to file {}.\n", plain(&file.display().to_string())));
+        return Ok(());
+    }
+    text.push_str("Volume key:       \t");
+    for byte in key.expose() {
+        let _ = write!(text, "{byte:02x} ");
+    }
+    text.push('\n');
+    Ok(())
+}
