@@ -2,6 +2,7 @@
 
 use atrest_engine::reencrypt::recover_interrupted;
 use atrest_secret::Passphrase;
+use atrest_volume::luks2::PinError;
 use atrest_volume::{Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
 use crate::token::{Token, TokenKey, recovery};
@@ -39,6 +40,10 @@ impl Luks<'_> {
     /// Completes the zone in which a re-encryption was interrupted, and unlocks the volume in the state in which it is then.
     fn recovered(&self, passphrase: &Passphrase, options: &UnlockOptions) -> Result<Volume, UnlockError> {
         let refused = UnlockError::ReencryptionInProgress;
+        // It writes before the key could be compared with what the caller expects.
+        if options.expects() {
+            return Err(refused);
+        }
         let Some(luks2) = self.header.luks2() else { return Err(refused) };
         let Ok(mut rewriting) = luks2.resume_reencryption(self.devices, passphrase) else {
             return Err(refused);
@@ -59,6 +64,14 @@ impl Locked for Luks<'_> {
 
     fn check(&self) -> Result<(), UnlockError> {
         self.header.check_place(self.devices)
+    }
+
+    fn check_expected(&self, options: &UnlockOptions) -> Result<(), UnlockError> {
+        match self.header.luks2() {
+            Some(luks2) => luks2.check_policy(options),
+            None if options.expects() => Err(UnlockError::Pin(PinError::NotLuks2)),
+            None => Ok(()),
+        }
     }
 
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {

@@ -99,6 +99,14 @@ impl Luks2 {
         }
         let (rewriting, old, new) =
             self.resume_with_keys(devices, ReencryptKeys::of_passphrase(passphrase)).map_err(unfinished)?;
+        // One of the two keys is the expected one.
+        let mut keys = old.iter().chain(&new).map(|key| options.check_key(key));
+        if let Some(refused) = keys.next()
+            && refused.is_err()
+            && !keys.any(|checked| checked.is_ok())
+        {
+            return refused.and(Err(UnlockError::ReencryptionInProgress));
+        }
         let volume = rewriting.into_volume(old.as_ref(), new.as_ref()).map_err(unfinished)?;
         let read_only = options.read_only || devices.data.is_read_only();
         volume.map(|volume| volume.with_read_only(read_only)).ok_or(UnlockError::ReencryptionInProgress)
@@ -110,6 +118,9 @@ impl Luks2 {
         keys: ReencryptKeys<'_>,
     ) -> Result<(Rewriting<'a>, Option<VolumeKey>, Option<VolumeKey>), ReencryptError> {
         self.check_requirements_known()?;
+        if self.is_pinned() {
+            return Err(ChangeError::PinnedReencryption.into());
+        }
         let state = self.metadata().reencryption()?;
         let key_of = |digest: Option<u32>| -> Result<Option<VolumeKey>, UnlockError> {
             digest.map(|digest| self.key_of_digest(devices.header, keys, digest)).transpose()
