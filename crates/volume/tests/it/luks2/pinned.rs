@@ -9,6 +9,7 @@ use atrest_volume::{
     ChangeError, Credential, Devices, FormatOptions, KeyslotOptions, LockedVolume, Passphrase, PbkdfKind,
     PbkdfOptions, Priority, Relabel, UnlockError, UnlockOptions, VolumeFormat, VolumeKey,
 };
+use serde_json::Value;
 
 const SIZE: usize = 1 << 20;
 
@@ -27,7 +28,7 @@ fn cheap() -> KeyslotOptions {
 
 /// The key of all volumes here.
 fn key() -> VolumeKey {
-    VolumeKey::copy_from(&[7; 64])
+    VolumeKey::copy_from(&core::array::from_fn::<u8, 64, _>(|at| at as u8))
 }
 
 fn formatted(options: FormatOptions) -> FaultDevice {
@@ -338,7 +339,7 @@ fn some_header(random: &mut Random) -> FaultDevice {
 
 /// The text with one value or name changed, one member taken away or one put in.
 fn mutated(text: &str, random: &mut Random) -> String {
-    let mut value: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    let mut value: Value = serde_json::from_str(text).expect("JSON");
     let mut at = &mut value;
     loop {
         let count = at.as_object().map_or(0, serde_json::Map::len);
@@ -356,7 +357,6 @@ fn mutated(text: &str, random: &mut Random) -> String {
         }
         at = at.as_object_mut().expect("an object").get_mut(&name).expect("a member");
     }
-    use serde_json::Value;
     *at = match at.clone() {
         Value::Number(number) => {
             let number = number.as_u64().expect("an integer");
@@ -397,7 +397,7 @@ fn mutated(text: &str, random: &mut Random) -> String {
 /// Whether two texts say the same, apart from the order of members and the marks of the pin, which authenticate nothing.
 fn says_the_same(a: &str, b: &str) -> bool {
     let said = |text: &str| {
-        let mut value: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let mut value: Value = serde_json::from_str(text).expect("JSON");
         for (_, token) in value["tokens"].as_object_mut().into_iter().flatten() {
             if token["type"] == PIN_TOKEN
                 && let Some(members) = token.as_object_mut()
@@ -454,4 +454,64 @@ fn no_header_that_was_changed_without_the_key_is_accepted() {
     }
     println!("{mutants} mutants: {by_pin} refused by the pin, {by_rules} by rules or in one copy only");
     assert!(by_pin > mutants / 20 && mutants > 0, "{by_pin} of {mutants}");
+}
+
+/// Whatever cryptsetup does to volumes that nobody pinned: they open, by a policy of themselves, and pinned, too.
+#[test]
+fn no_header_that_cryptsetup_made_is_refused() {
+    use atrest_testkit::Scratch;
+    use atrest_testkit::cryptsetup::cryptsetup;
+
+    const CAMPAIGN: Campaign = Campaign::new("headers by cryptsetup", 1, 100);
+    let mut headers = 0;
+    for seed in CAMPAIGN.seeds() {
+        let mut random = Random::new(seed);
+        let scratch = Scratch::new();
+        for (name, text) in [("one", "one"), ("two", "two"), ("three", "three")] {
+            scratch.file(name, text);
+        }
+        scratch.file("vol", vec![0; 20 << 20]);
+        let run = |line: &str| cryptsetup(line).current_dir(scratch.as_path()).ok();
+        let mut check = || {
+            headers += 1;
+            let device = FaultDevice::new(scratch.read("vol"));
+            let mut luks2 = Luks2::read(&device).expect("a header");
+            let policy = HeaderPolicy::of(&luks2.header_pair().header);
+            let devices = Devices::together(&device);
+            let unlocked = luks2.unlock(devices, &passphrase(), &by_policy(&policy)).map(drop);
+            assert_eq!(unlocked, Ok(()), "seed {seed}");
+            let (_, key) = luks2.volume_key(&device, &passphrase(), None).expect("opens");
+            let pinned = luks2.pin(&device, &key, false).expect("pins");
+            let again = Luks2::read(&device).expect("a header");
+            let unlocked = again.unlock_with_key(devices, &key, &by_policy(&pinned.policy)).map(drop);
+            assert_eq!(unlocked, Ok(()), "seed {seed}, pinned");
+        };
+        let cost = |random: &mut Random| match random.below(3) {
+            0 => "--pbkdf pbkdf2 --pbkdf-force-iterations 1000",
+            1 => "--pbkdf argon2id --pbkdf-force-iterations 4 --pbkdf-memory 32 --pbkdf-parallel 1",
+            _ => "--pbkdf argon2i --pbkdf-force-iterations 4 --pbkdf-memory 64 --pbkdf-parallel 2",
+        };
+        let cipher = ["aes-xts-plain64 -s 512", "aes-xts-plain64 -s 256", "aes-cbc-essiv:sha256 -s 256"];
+        let sector = [512, 4096][random.index(2)];
+        let (cipher, first) = (random.pick(&cipher), cost(&mut random));
+        run(&format!("luksFormat --type luks2 -c {cipher} --sector-size {sector} {first} vol one"));
+        check();
+        for _ in 0..4 {
+            let with = cost(&mut random);
+            let line = match random.below(8) {
+                0 => format!("luksAddKey {with} -d one vol two"),
+                1 => format!("luksAddKey --unbound -s 256 {with} vol three"),
+                2 => format!("luksChangeKey {with} -d one vol one"),
+                3 => format!("luksConvertKey {with} -d one vol"),
+                4 => format!("config --label seed{seed} --subsystem {} vol", random.below(9)),
+                5 => "config --priority prefer -S 0 vol".into(),
+                6 => "token add --key-description atrest:none vol".into(),
+                _ => format!("luksUUID --uuid 11111111-9e27-4efe-a4d5-15ad146c{:04x} vol", random.below(9)),
+            };
+            run(&line);
+            check();
+        }
+    }
+    println!("{headers} headers, none refused");
+    assert!(headers > 0);
 }
