@@ -6,8 +6,8 @@ use atrest_cipher::{AesXts, KeyPlace};
 use atrest_device::BlockDevice;
 use atrest_format::integrity::Superblock;
 use atrest_format::luks2::{
-    BinaryHeader, Checksum, CopyKind, DigestKind, Header, HeaderPolicy, KEYRING_TOKEN, Kdf, KeyslotKind, MAX_BYTES,
-    Metadata, Pin, Priority as Order, SegmentSize, keyring_description,
+    BinaryHeader, Checksum, CopyKind, DigestKind, Header, HeaderPolicy, KEYRING_TOKEN, Kdf, KeyslotKind,
+    MAX_BYTES, Metadata, Pin, Priority as Order, SegmentSize, keyring_description,
 };
 use atrest_kdf::fixed::Sha256;
 use atrest_kdf::{Hash, digest};

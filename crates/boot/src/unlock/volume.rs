@@ -10,7 +10,7 @@ use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
 use atrest_open::token::{Token, TokensFirst, tpm2};
 use atrest_open::{Format, Held, HeldError, Refused};
-use atrest_volume::luks2::{HeaderPolicy, PIN_TOKEN};
+use atrest_volume::luks2::HeaderPolicy;
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
 
@@ -145,10 +145,7 @@ fn unlock(
         .locked(&format)
         .map_err(|error| EntryError::Header { path: path.into(), error: Box::new(error) })?;
     for token in locked.tokens() {
-        if !PASSPHRASES.contains(&token.info.kind.as_str())
-            && !token.is_known()
-            && token.info.kind != PIN_TOKEN
-        {
+        if !PASSPHRASES.contains(&token.info.kind.as_str()) && !token.is_known() {
             let text = format_args!(
                 "its token {} ({}) can't be served here and is passed over",
                 token.info.id, token.info.kind

@@ -316,7 +316,12 @@ fn remove(session: &mut Session<'_>, slot: u32, last_may_go: bool) -> Result<(),
         return Err(ChangeError::LastKeyslot { slot });
     }
     let (offset, size) = (keyslot.area.offset, keyslot.area.size);
-    let next = session.next(metadata.without_keyslot(slot).map_err(ChangeError::Header)?)?;
+    let without = metadata.without_keyslot(slot).map_err(ChangeError::Header)?;
+    if last {
+        // As with `erase`, nobody has to show a key to destroy it.
+        session.leave_pin();
+    }
+    let next = session.next(without)?;
     media::wipe(session.device, offset, size)?;
     session.commit(next)
 }

@@ -222,10 +222,7 @@ fn the_expected_key_of_the_command_line_beats_that_of_crypttab() {
     let words = |text: &str| text.replace("$2", &key("2")).replace("$3", &key("3"));
     assert_eq!(expected(&table, ""), [Some(key("1")), None, None]);
     assert_eq!(expected(&table, &words("luks.expect-key=$2")), [(); 3].map(|()| Some(key("2"))));
-    assert_eq!(
-        expected(&table, &words("rd.luks.expect-key=$B=$3")),
-        [Some(key("1")), Some(key("3")), None]
-    );
+    assert_eq!(expected(&table, &words("rd.luks.expect-key=$B=$3")), [Some(key("1")), Some(key("3")), None]);
     assert_eq!(
         expected(&table, &words("rd.luks.expect-key=$2 rd.luks.expect-key=$A=$3")),
         [Some(key("3")), Some(key("2")), Some(key("2"))]
