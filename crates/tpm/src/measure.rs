@@ -43,15 +43,18 @@ pub fn keyed(bank: Bank, key: &[u8], text: &[u8]) -> Vec<u8> {
     let mut block = SecretBytes::zeroed(taken);
     match key.len() > taken {
         true => {
+            // cannot be less: a block is longer than the hash.
             digest(hash, &[key], block.get_mut(..len).unwrap_or_default());
         }
         false => block.iter_mut().zip(key).for_each(|(to, from)| *to = *from),
     }
     block.iter_mut().for_each(|byte| *byte ^= 0x36);
     let mut inner = SecretArray::<64>::zeroed();
+    // cannot be less: no bank has a hash of more than 64 bytes.
     digest(hash, &[&block, text], inner.get_mut(..len).unwrap_or_default());
     block.iter_mut().for_each(|byte| *byte ^= 0x36 ^ 0x5c);
     let mut out = vec![0; len];
+    // cannot be less: the same.
     digest(hash, &[&block, inner.get(..len).unwrap_or_default()], &mut out);
     out
 }

@@ -141,6 +141,8 @@ pub struct HeaderSetArgs {
     /// New UUID.
     #[arg(long, value_name = "UUID")]
     pub uuid: Option<String>,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
 }
 
 /// Pin a LUKS2 header: a MAC under the volume key over all that it says. A header that is changed without the key is refused from then on.

@@ -17,7 +17,6 @@ use crate::args::header::{
     EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs, LuksVersion,
     RepairArgs, UuidArgs,
 };
-use crate::args::secrets::PassphraseArgs;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
 
@@ -179,7 +178,7 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
 
 pub fn set(args: &HeaderSetArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
-    pin::authorize(&mut target, &PassphraseArgs::default(), output)?;
+    pin::authorize(&mut target, &args.passphrase, output)?;
     let new = Relabel {
         label: args.label.as_deref(),
         subsystem: args.subsystem.as_deref(),

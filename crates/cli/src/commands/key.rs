@@ -415,7 +415,7 @@ pub fn export(args: &KeyExportArgs, output: &Output) -> Result<(), Failure> {
 
 pub fn priority(args: &KeyPriorityArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
-    pin::authorize(&mut target, &PassphraseArgs::default(), output)?;
+    pin::authorize(&mut target, &args.passphrase, output)?;
     let priority = options::priority(args.priority);
     let set = target.locked.set_priority(&target.device, args.slot, priority);
     set.map_err(|error| Failure::from(error).at(target.path))?;

@@ -54,21 +54,19 @@ fn changes_by_us_renew_the_pin_and_other_programs_pass_it_over() {
     run(&scratch, &format!("key add vol --key-file key --new-key-file new {}", CHEAP.join(" "))).ok();
     decrypt("").ok();
     theirs(&scratch, "open --test-passphrase --key-file new vol");
-    let with = |line: &str, input: &[u8]| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        scratch.atrest_with_input(&words, input)
-    };
     let label = "header set vol --label name";
-    with(label, b"wrong\n").fails(2, "wrong passphrase");
-    let mut typed = scratch.read("key");
-    typed.push(b'\n');
-    with(label, &typed).ok();
-    with("key priority vol 1 prefer", &typed).ok();
+    scratch.file("wrong", "wrong");
+    run(&scratch, &format!("{label} --key-file wrong")).fails(2, "wrong passphrase");
+    run(&scratch, &format!("{label} --key-file key")).ok();
+    run(&scratch, "key priority vol 1 prefer --key-file key").ok();
+    scratch.file("token", r#"{"type":"some","keyslots":[]}"#);
+    run(&scratch, "token import vol token --key-file key").ok();
+    run(&scratch, "token remove vol 1 --key-file key").ok();
     run(&scratch, "key remove vol --key-file new").ok();
     decrypt("--policy policy").ok();
     run(&scratch, "reencrypt vol --key-file key").fails(2, "the header is pinned");
     let tokens = run(&scratch, "token list vol --json").ok().json();
-    assert_eq!(tokens[0]["type"], "atrest-pin");
+    assert_eq!(tokens[0]["kind"], "atrest-pin");
     run(&scratch, "token remove vol 0").ok();
     decrypt("").ok();
     decrypt("--policy policy").fails(2, "the header is not pinned, and the policy asks for that");

@@ -37,6 +37,7 @@ const PUBLIC: &[(&str, &str)] = &[
     ("cli/src/args/secrets.rs PassphraseArgs", "the same"),
     ("cli/src/secrets.rs Source", "the same"),
     ("cli/src/args/token.rs TokenAddArgs", "the name of a key in the kernel's keyring"),
+    ("format/src/luks2/policy.rs HeaderPolicy", "the identifier of a key, which tells nothing of it"),
     ("volume/src/info.rs TokenInfo", "the same, as the header has it"),
     ("tpm/src/signed.rs SigningKey", "a public key"),
     ("tree/src/ecryptfs/packet.rs WrappedKey", "a file's key as it stands on the disk, encrypted"),
