@@ -6,8 +6,8 @@ use atrest_cipher::{AesXts, KeyPlace};
 use atrest_device::BlockDevice;
 use atrest_format::integrity::Superblock;
 use atrest_format::luks2::{
-    BinaryHeader, Checksum, CopyKind, DigestKind, Header, KEYRING_TOKEN, Kdf, KeyslotKind, MAX_BYTES,
-    Metadata, Priority as Order, SegmentSize, keyring_description,
+    BinaryHeader, Checksum, CopyKind, DigestKind, Header, HeaderPolicy, KEYRING_TOKEN, Kdf, KeyslotKind,
+    MAX_BYTES, Metadata, Pin, Priority as Order, SegmentSize, keyring_description,
 };
 use atrest_kdf::fixed::Sha256;
 use atrest_kdf::{Hash, digest};
@@ -133,8 +133,25 @@ pub fn luks2_header(data: &[u8]) {
         let again = Header::parse(&encoded, copy, offset).expect("what was parsed parses again");
         assert_eq!(again.binary, header.binary);
         assert_eq!(again.metadata.to_json(), header.metadata.to_json());
+        check_pin(&header, &again);
         for len in [0, 5, 511, 512, 4095, 4096, encoded.len() - 1] {
             assert!(Header::parse(&encoded[..len], copy, offset).is_err(), "a copy of {len} bytes");
+        }
+    }
+}
+
+/// What a pin authenticates is the same of the same header, and its policy reads as it is written.
+fn check_pin(header: &Header, again: &Header) {
+    assert_eq!(again.fields(None), header.fields(None));
+    let policy = HeaderPolicy::of(header);
+    assert_eq!(HeaderPolicy::parse(&policy.to_json()), Ok(policy.clone()));
+    let _ = policy.check(again);
+    if let Ok(Some((id, pin))) = Pin::of(&header.metadata) {
+        assert_eq!(pin.authenticated(header, id), pin.authenticated(again, id));
+        let _ = pin.policy.check(header);
+        let written = header.metadata.with_token(id, &pin.to_json());
+        if let Ok(written) = written {
+            assert_eq!(Pin::of(&written), Ok(Some((id, pin))));
         }
     }
 }

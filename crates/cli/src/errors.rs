@@ -269,6 +269,11 @@ impl From<UnlockError> for Failure {
             UnlockError::ReencryptionInProgress => {
                 Self::new(Code::Device, error).hint("`atrest reencrypt --resume` goes on with it")
             }
+            UnlockError::HeaderPolicy(_) | UnlockError::OtherVolumeKey { .. } | UnlockError::TooCheap { .. } => {
+                Self::new(Code::Refused, error).hint("nothing was written; compare the header with a backup: `atrest info --metadata`")
+            }
+            UnlockError::Pin(_) => Self::new(Code::Refused, error)
+                .hint("if the change was meant: `atrest header pin --accept`; if not, restore a backup of the header"),
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
             UnlockError::Kdf(kdf @ KdfError::TooMuchWork { .. }) => too_much_work(kdf),
             UnlockError::Key(KeyError::EqualXtsHalves) => Self::new(Code::Device, error).hint(EQUAL_HALVES_HINT),
@@ -373,6 +378,10 @@ impl From<ChangeError> for Failure {
             ChangeError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
             ChangeError::Kdf(kdf @ KdfError::TooMuchWork { .. }) => too_much_work(kdf),
             ChangeError::Kdf(_) | ChangeError::NotInFormat | ChangeError::BadToken => Self::parameters(error),
+            ChangeError::Pinned => Self::new(Code::Refused, error)
+                .hint("`atrest header pin` takes a passphrase, and pins the header anew after a change by another program"),
+            ChangeError::PinnedReencryption => Self::new(Code::Refused, error)
+                .hint("`atrest token remove` takes the pin away; pin the header again afterwards"),
             ChangeError::NoFreeDigest => Self::parameters(error)
                 .hint("remove a keyslot of a key of its own with `atrest key remove` first"),
             ChangeError::NoFreeKeyslot => Self::parameters(error).hint("remove one with `atrest key remove` first"),

@@ -7,6 +7,7 @@ use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
 #[cfg(feature = "foreign")]
 use atrest_volume::loopaes::LoopAesOptions;
+use atrest_volume::luks2::PinError;
 use atrest_volume::plain::PlainOptions;
 #[cfg(feature = "foreign")]
 use atrest_volume::tcrypt::TcryptOptions;
@@ -59,6 +60,17 @@ pub trait Locked {
     /// # Errors
     /// The data can't be where the header or the options say. Unlocking checks it again, and more.
     fn check(&self) -> Result<(), UnlockError>;
+
+    /// Checks what the caller knows of the volume beforehand, as far as that needs no key.
+    ///
+    /// # Errors
+    /// [`UnlockError::HeaderPolicy`] or [`UnlockError::Pin`]: the header says something else, or is not one that could answer.
+    fn check_expected(&self, options: &UnlockOptions) -> Result<(), UnlockError> {
+        match options.expects() {
+            true => Err(UnlockError::Pin(PinError::NotLuks2)),
+            false => Ok(()),
+        }
+    }
 
     /// Unlocks it. Writes nothing, but for the part of a re-encryption that was interrupted: if the volume is to be written, that is
     /// completed first.

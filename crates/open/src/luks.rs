@@ -6,6 +6,7 @@ use atrest_device::Media;
 use atrest_engine::Access;
 use atrest_engine::reencrypt::{RewriteError, recover_interrupted};
 use atrest_secret::Passphrase;
+use atrest_volume::luks2::PinError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::{
     ChangeError, Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat,
@@ -86,6 +87,14 @@ impl Locked for Luks<'_> {
 
     fn check(&self) -> Result<(), UnlockError> {
         self.header.check_place(self.devices)
+    }
+
+    fn check_expected(&self, options: &UnlockOptions) -> Result<(), UnlockError> {
+        match self.header.luks2() {
+            Some(luks2) => luks2.check_policy(options),
+            None if options.expects() => Err(UnlockError::Pin(PinError::NotLuks2)),
+            None => Ok(()),
+        }
     }
 
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {

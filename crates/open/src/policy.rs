@@ -115,6 +115,7 @@ pub fn unlock<S: KeySource<Key = Key>>(
     source: &mut S,
     options: &UnlockOptions,
 ) -> Result<Volume, Refused<S::Error, UnlockError>> {
+    locked.check_expected(options).map_err(Refused::Attempt)?;
     if let Some(volume) = locked.without_key(options).map_err(Refused::Attempt)? {
         return Ok(volume);
     }

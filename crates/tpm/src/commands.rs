@@ -14,6 +14,7 @@ pub const START_AUTH_SESSION: u32 = 0x176;
 pub const VERIFY_SIGNATURE: u32 = 0x177;
 pub const PCR_READ: u32 = 0x17e;
 pub const POLICY_PCR: u32 = 0x17f;
+pub const PCR_EXTEND: u32 = 0x182;
 pub const POLICY_GET_DIGEST: u32 = 0x189;
 
 /// Commands whose answer begins with a handle.

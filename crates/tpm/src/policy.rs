@@ -23,6 +23,11 @@ impl Bank {
         Self::ALL.into_iter().find(|bank| bank.name() == name)
     }
 
+    /// The hash.
+    pub(crate) fn hash(self) -> Hash {
+        self.0
+    }
+
     /// Its name in tokens.
     pub fn name(self) -> &'static str {
         self.0.name()

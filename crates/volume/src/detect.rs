@@ -92,6 +92,7 @@ impl LockedVolume {
         passphrase: &Passphrase,
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
+        self.check_expected(options)?;
         each!(self, volume => volume.unlock(devices, passphrase, options))
     }
 
@@ -106,7 +107,16 @@ impl LockedVolume {
         key: &VolumeKey,
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
+        self.check_expected(options)?;
         each!(self, volume => volume.unlock_with_key(devices, key, options))
+    }
+
+    /// Fails for what only a LUKS2 header answers, if this is none: an attacker may have put LUKS1 in its place.
+    fn check_expected(&self, options: &UnlockOptions) -> Result<(), UnlockError> {
+        match self {
+            Self::Luks1(_) if options.expects() => Err(UnlockError::Pin(luks2::PinError::NotLuks2)),
+            _ => Ok(()),
+        }
     }
 
     /// The volume key and the keyslot that held it.

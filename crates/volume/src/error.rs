@@ -18,6 +18,7 @@ use crate::bitlocker::BitLockerError;
 #[cfg(feature = "foreign")]
 use crate::fvault2::FileVaultError;
 use crate::loopaes::LoopAesError;
+use crate::luks2::{PinError, PolicyFault};
 use crate::plain::PlainOpenError;
 use crate::tcrypt::TcryptError;
 
@@ -163,6 +164,22 @@ pub enum UnlockError {
     },
     /// A digest in the header is not well-formed for its hash.
     BadDigest,
+    /// The header says what the policy does not allow.
+    HeaderPolicy(PolicyFault),
+    /// The header is not as it was pinned, or not pinned as the policy asks.
+    Pin(PinError),
+    /// The volume key is another one than the caller expects.
+    OtherVolumeKey {
+        /// Its identifier.
+        expected: String,
+        /// The one that was found.
+        found: String,
+    },
+    /// A keyslot whose derivation is cheaper than any that was ever made.
+    TooCheap {
+        /// The keyslot.
+        slot: u32,
+    },
 }
 
 /// Why options can't be used.
@@ -395,6 +412,10 @@ pub enum ChangeError {
     NothingToRepair,
     /// The format does not have this (such as priorities in LUKS1).
     NotInFormat,
+    /// The header is pinned, and nobody has shown the key that renews its pin.
+    Pinned,
+    /// The header is pinned, and a re-encryption changes it at each step.
+    PinnedReencryption,
 }
 
 impl fmt::Display for OpenError {
@@ -489,6 +510,15 @@ impl fmt::Display for UnlockError {
                 write!(f, "the data device has {has} bytes, but the volume needs {needs}")
             }
             Self::BadDigest => f.write_str("the header's digest does not fit its hash"),
+            Self::HeaderPolicy(fault) => write!(f, "the header is not what the policy allows: {fault}"),
+            Self::Pin(error) => error.fmt(f),
+            Self::OtherVolumeKey { expected, found } => {
+                write!(f, "another volume is in its place: its key is {found}, and {expected} is expected")
+            }
+            Self::TooCheap { slot } => write!(
+                f,
+                "the key derivation of keyslot {slot} is cheaper than any that was ever made: somebody has changed the header"
+            ),
         }
     }
 }
@@ -629,6 +659,12 @@ impl fmt::Display for ChangeError {
                 f.write_str("both copies of the header are intact; there is nothing to repair")
             }
             Self::NotInFormat => f.write_str("the format does not have this"),
+            Self::Pinned => {
+                f.write_str("the header is pinned, and changes to it need a passphrase of the volume")
+            }
+            Self::PinnedReencryption => {
+                f.write_str("the header is pinned, and a re-encryption would change it at each step")
+            }
         }
     }
 }

@@ -1,13 +1,15 @@
 //! What callers choose: devices, credentials, keyslot costs and format parameters. Plain data.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use atrest_cipher::{BackendChoice, CipherSpec, TaggedSpec};
 use atrest_device::Media;
 use atrest_kdf::{Argon2Cost, Hash};
 use serde::Serialize;
 
-use crate::{OptionError, Passphrase, VolumeKey};
+use crate::luks2::{HeaderPolicy, VolumeKeyId};
+use crate::{OptionError, Passphrase, UnlockError, VolumeKey};
 
 /// Format of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -77,6 +79,32 @@ pub struct UnlockOptions {
     pub keep_key: bool,
     /// Cipher backend; `None` picks the best that the machine has.
     pub backend: Option<BackendChoice>,
+    /// What the header may say (LUKS2). It is checked before a key is tried.
+    pub policy: Option<Arc<HeaderPolicy>>,
+    /// The volume key must be this one (LUKS2).
+    pub expected_key: Option<VolumeKeyId>,
+}
+
+impl UnlockOptions {
+    /// Whether the caller knows of the volume what only a LUKS2 header answers.
+    pub fn expects(&self) -> bool {
+        self.policy.is_some() || self.expected_key.is_some()
+    }
+
+    /// Checks that a key is the one that the caller expects.
+    ///
+    /// # Errors
+    /// [`UnlockError::OtherVolumeKey`].
+    pub fn check_key(&self, key: &VolumeKey) -> Result<(), UnlockError> {
+        let by_policy = self.policy.as_ref().and_then(|policy| policy.key.clone());
+        for expected in by_policy.into_iter().chain(self.expected_key.map(|id| id.to_string())) {
+            let found = VolumeKeyId::of(key).to_string();
+            if !found.eq_ignore_ascii_case(&expected) {
+                return Err(UnlockError::OtherVolumeKey { expected, found });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Order in which keyslots are tried. LUKS1 knows only `Normal`.

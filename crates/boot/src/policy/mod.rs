@@ -20,7 +20,7 @@ pub use crypttab::Crypttab;
 pub use entry::{Entry, Key};
 pub use mkinitcpio::CryptDevice;
 pub use notice::{Notice, Origin, Place as OriginPlace, Problem};
-pub use options::{Kind, Options, Place, Plain};
+pub use options::{Kind, Measured, Options, Place, Plain};
 pub use root::{Boot, Emergency, Stage};
 pub use spec::DeviceSpec;
 

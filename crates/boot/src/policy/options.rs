@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
+use atrest_open::token::tpm2::VOLUME_KEY_PCR;
 use atrest_volume::CryptFlags;
+use atrest_volume::luks2::VolumeKeyId;
 
 use super::escape::unescape;
 use super::notice::{Notice, Origin, Problem};
@@ -86,6 +88,26 @@ pub struct Options {
     pub plain: Plain,
     /// The program that prints the key.
     pub key_script: Option<String>,
+    /// Which PCR of a TPM is extended by the volume key.
+    pub measured: Measured,
+    /// The volume key must be this one, by the identifier that `atrest header pin` prints.
+    pub expected_key: Option<VolumeKeyId>,
+    /// The volume key must be this one, as systemd names it.
+    pub fixed_key: Option<String>,
+    /// The file with what the header may say.
+    pub header_policy: Option<String>,
+}
+
+/// Which PCR of a TPM says afterwards which volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measured {
+    /// Nothing is said: PCR 15 where init opens the volume and there is a TPM.
+    #[default]
+    Unsaid,
+    /// None.
+    No,
+    /// This one; without it the volume is not opened.
+    Pcr(u32),
 }
 
 impl Default for Options {
@@ -109,6 +131,10 @@ impl Default for Options {
             shares_passphrases: true,
             plain: Plain::default(),
             key_script: None,
+            measured: Measured::Unsaid,
+            expected_key: None,
+            fixed_key: None,
+            header_policy: None,
         }
     }
 }
@@ -135,10 +161,8 @@ const NOT_DONE: &[&str] = &[
     "precheck",
     "keyfile-erase",
     "link-volume-key",
-    "tpm2-measure-pcr",
     "tpm2-measure-bank",
     "tpm2-measure-keyslot-nvpcr",
-    "fixate-volume-key",
 ];
 /// How the options begin that name a token.
 const TOKENS: &[&str] = &["tpm2-", "fido2-", "pkcs11-", "token-timeout", "clevis"];
@@ -217,6 +241,18 @@ impl Options {
                 self.shares_passphrases = value == Some("read-only") || switch()?;
             }
             "keyscript" => self.key_script = Some(text()?),
+            "tpm2-measure-pcr" => self.measured = value.map_or(Some(YES), measured).ok_or_else(bad)?,
+            "atrest-expect-key" | "expect-key" => {
+                self.expected_key = Some(value.and_then(|value| value.parse().ok()).ok_or_else(bad)?);
+            }
+            "fixate-volume-key" => {
+                let digits = |text: &&str| text.len() == 64 && text.bytes().all(|c| c.is_ascii_hexdigit());
+                self.fixed_key = Some(value.filter(digits).ok_or_else(bad)?.to_ascii_lowercase());
+            }
+            "atrest-header-policy" | "header-policy" => {
+                let path = value.filter(|path| path.starts_with('/'));
+                self.header_policy = Some(path.map(String::from).ok_or_else(bad)?);
+            }
             "cipher" => self.plain.cipher = Some(text()?),
             "hash" => self.plain.hash = Some(text()?),
             "size" => {
@@ -243,6 +279,20 @@ impl Options {
             }
         }
         Ok(())
+    }
+}
+
+/// What `tpm2-measure-pcr=yes` means.
+const YES: Measured = Measured::Pcr(VOLUME_KEY_PCR);
+
+/// `yes`, `no` or the number of a PCR.
+fn measured(text: &str) -> Option<Measured> {
+    match text.parse::<u32>() {
+        Ok(pcr @ 2..24) => Some(Measured::Pcr(pcr)),
+        Ok(0) => Some(Measured::No),
+        Ok(1) => Some(YES),
+        Ok(_) => None,
+        Err(_) => words::switch(text).map(|yes| if yes { YES } else { Measured::No }),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `luks.uuid=`, `luks.name=`, `luks.key=`, `luks.options=`, `luks.data=`, and dracut's additions to them.
 
+use atrest_volume::luks2::VolumeKeyId;
+
 use super::entry::{Entry, Key};
 use super::notice::{Notice, Origin, Problem};
 use super::options::{Options, Place};
@@ -18,6 +20,8 @@ pub struct Requested {
     dracut_keys: Vec<(Place, Option<DeviceSpec>)>,
     /// dracut: discards for all.
     discards: bool,
+    /// The volume key must be this one, whichever volume is opened.
+    expected_key: Option<VolumeKeyId>,
     /// dracut: seconds that the question waits.
     timeout: Option<core::time::Duration>,
     /// dracut: seconds that the key's device is waited for.
@@ -37,6 +41,7 @@ struct Volume {
     options: Option<String>,
     data: Option<String>,
     discards: bool,
+    expected_key: Option<VolumeKeyId>,
     origin: Origin,
 }
 
@@ -86,6 +91,16 @@ impl Requested {
                 let (id, data) = text.and_then(split).ok_or_else(bad)?;
                 self.volume(id, origin).data = Some(data.into());
             }
+            "expect-key" => {
+                let text = text.ok_or_else(bad)?;
+                match split(text) {
+                    Some((id, key)) => {
+                        let key = key.parse().map_err(|_| bad())?;
+                        self.volume(id, origin).expected_key = Some(key);
+                    }
+                    None => self.expected_key = Some(text.parse().map_err(|_| bad())?),
+                }
+            }
             "allow-discards" => match text {
                 None => self.discards = true,
                 Some(id) => self.volume(uuid(id).ok_or_else(bad)?, origin).discards = true,
@@ -134,6 +149,7 @@ impl Requested {
                     options: None,
                     data: None,
                     discards: false,
+                    expected_key: None,
                     origin: origin.clone(),
                 });
                 self.volumes.len() - 1
@@ -145,6 +161,7 @@ impl Requested {
     /// Whether crypttab's entry for a device may be opened; what is said of it here beats what is said there.
     pub fn apply(&self, entry: &mut Entry, notices: &mut Vec<Notice>) -> bool {
         let Some(volume) = self.volumes.iter().find(|volume| volume.fits(&entry.source)) else {
+            entry.options.expected_key = self.expected_key.or(entry.options.expected_key);
             return !self.only;
         };
         let origin = &volume.origin;
@@ -199,6 +216,7 @@ impl Requested {
 
     fn finish(&self, entry: &mut Entry, volume: &Volume) {
         entry.options.flags.allow_discards |= self.discards || volume.discards;
+        entry.options.expected_key = volume.expected_key.or(self.expected_key).or(entry.options.expected_key);
         entry.options.timeout = entry.options.timeout.or(self.timeout);
         entry.options.key_timeout = entry.options.key_timeout.or(self.key_timeout);
         if entry.key == Key::Ask {

@@ -180,6 +180,22 @@ pub enum EntryError {
         /// What.
         found: Contents,
     },
+    /// What the header may say can't be read.
+    HeaderPolicy {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Another volume is in its place.
+    OtherKey,
+    /// The TPM was not told which volume it is.
+    NotMeasured {
+        /// The PCR.
+        pcr: u32,
+        /// Why.
+        error: Box<dyn core::error::Error>,
+    },
     /// It can't be mapped.
     Map(DmError),
 }
@@ -231,6 +247,15 @@ impl fmt::Display for EntryError {
                 f,
                 "there is {found}, which writes to a plain volume would destroy; with the option read-only it is opened"
             ),
+            Self::HeaderPolicy { path, reason } => {
+                write!(f, "the header policy {}: {reason}", path.display())
+            }
+            Self::OtherKey => f.write_str(
+                "another volume is in its place: its key is not the one that fixate-volume-key= names",
+            ),
+            Self::NotMeasured { pcr, error } => {
+                write!(f, "PCR {pcr} can't be extended by its key, as tpm2-measure-pcr= asks: {error}")
+            }
             Self::Map(error) => error.fmt(f),
         }
     }

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use atrest_attach::dm::{self, DmError};
+use atrest_open::token::tpm2;
 use atrest_secret::Passphrase;
 
 pub use error::{EntryError, KeyError};
@@ -23,6 +24,9 @@ use crate::policy::{DeviceSpec, Entry, Origin, Policy};
 pub const DEVICE_TIMEOUT: Duration = Duration::from_secs(90);
 /// How long the device of a volume is waited for without which the boot goes on.
 const NOFAIL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a TPM is waited for that a token or an option asks for.
+const TPM_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much a message matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub struct Unlocker<'a> {
     pub console: Option<&'a Console>,
     /// How long devices are waited for where nothing else is said; `None` is without end.
     pub device_timeout: Option<Duration>,
+    /// PCR 15 is extended by the key of each volume, if there is a TPM and nothing else is said.
+    pub measures: bool,
     begun: Instant,
     events: Events,
     /// Passphrases that have opened something.
@@ -110,6 +116,7 @@ impl<'a> Unlocker<'a> {
             say,
             console,
             device_timeout: Some(DEVICE_TIMEOUT),
+            measures: false,
             begun: Instant::now(),
             events: Events::listen(),
             right: RefCell::default(),
@@ -167,6 +174,21 @@ impl<'a> Unlocker<'a> {
             }
             None => self.device_timeout,
         }
+    }
+
+    /// Waits for the kernel's TPM, whose driver may take a moment. It may be that there is none.
+    fn wait_for_tpm(&self, entry: &Entry) {
+        let end = Instant::now().checked_add(TPM_TIMEOUT);
+        let mut told = false;
+        let look = || {
+            let there = tpm2::is_there();
+            if !there && !told {
+                told = true;
+                self.say(Level::Info, entry, format_args!("waiting for the TPM"));
+            }
+            there.then_some(())
+        };
+        let _ = wait_for(&self.events, end, look);
     }
 
     /// Waits for a device, until this long after the beginning.

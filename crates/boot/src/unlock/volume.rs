@@ -2,13 +2,15 @@
 
 use core::str::FromStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use atrest_attach::dm;
 use atrest_cipher::CipherSpec;
 use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
-use atrest_open::token::{Token, TokensFirst};
+use atrest_open::token::{Token, TokensFirst, tpm2};
 use atrest_open::{Format, Held, HeldError, Refused};
+use atrest_volume::luks2::HeaderPolicy;
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
 
@@ -16,7 +18,7 @@ use super::error::EntryError;
 use super::keys::Keys;
 use super::{Level, Unlocker};
 use crate::mounts::OnDevice;
-use crate::policy::{Entry, Key, Kind};
+use crate::policy::{Entry, Key, Kind, Measured};
 
 /// Tokens that are passphrases, and ask for nothing else.
 const PASSPHRASES: &[&str] = &["systemd-recovery"];
@@ -31,6 +33,7 @@ pub fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Pat
         held = held.with_header(path).map_err(refused)?;
     }
     let volume = unlock(unlocker, entry, source, &held, header.path.as_deref())?;
+    proven(unlocker, entry, &volume)?;
     if volume.read_only() && !entry.options.read_only {
         unlocker.say(Level::Warning, entry, format_args!("it can only be read"));
     }
@@ -46,13 +49,49 @@ pub fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Pat
     dm::open(&entry.name, &volume, media, options).map_err(EntryError::Map)
 }
 
-fn unlock_options(entry: &Entry) -> UnlockOptions {
-    UnlockOptions {
+/// Checks that it is the volume that was meant, and tells the TPM which one it is, before anything is mapped.
+fn proven(unlocker: &Unlocker<'_>, entry: &Entry, volume: &Volume) -> Result<(), EntryError> {
+    let (Some(key), Some(uuid)) = (volume.targets().first().map(|target| &target.key), volume.uuid()) else {
+        return match &entry.options.fixed_key {
+            Some(_) => Err(EntryError::OtherKey),
+            None => Ok(()),
+        };
+    };
+    if entry.options.fixed_key.as_ref().is_some_and(|fixed| *fixed != tpm2::fixed(key, &entry.name, uuid)) {
+        return Err(EntryError::OtherKey);
+    }
+    let (pcr, wanted) = match entry.options.measured {
+        Measured::No => return Ok(()),
+        Measured::Unsaid if !unlocker.measures || !tpm2::is_there() => return Ok(()),
+        Measured::Unsaid => (tpm2::VOLUME_KEY_PCR, false),
+        Measured::Pcr(pcr) => (pcr, true),
+    };
+    unlocker.wait_for_tpm(entry);
+    match tpm2::measure(pcr, key, &entry.name, uuid) {
+        Ok(()) => Ok(()),
+        Err(error) if wanted => Err(EntryError::NotMeasured { pcr, error: Box::new(error) }),
+        Err(error) => {
+            let text = format_args!("PCR {pcr} does not tell which volume was opened: {error}");
+            unlocker.say(Level::Warning, entry, text);
+            Ok(())
+        }
+    }
+}
+
+fn unlock_options(entry: &Entry) -> Result<UnlockOptions, EntryError> {
+    let policy = entry.options.header_policy.as_deref().map(|path| {
+        let refused = |reason: String| EntryError::HeaderPolicy { path: path.into(), reason };
+        let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+        HeaderPolicy::parse(&text).map(Arc::new).map_err(refused)
+    });
+    Ok(UnlockOptions {
         slot: entry.options.key_slot,
         read_only: entry.options.read_only,
         keep_key: true,
+        policy: policy.transpose()?,
+        expected_key: entry.options.expected_key,
         ..UnlockOptions::default()
-    }
+    })
 }
 
 /// Where a header on another device or in a file is, with what is mounted for it.
@@ -116,6 +155,8 @@ fn unlock(
     }
     // Everything that can be wrong without a key is found before anybody is asked for one.
     locked.check().map_err(EntryError::Unlock)?;
+    let options = unlock_options(entry)?;
+    locked.check_expected(&options).map_err(EntryError::Unlock)?;
     let found = locked
         .in_the_way()
         .map_err(|error| EntryError::Open { path: held.media().path().into(), error: error.into() })?;
@@ -123,7 +164,6 @@ fn unlock(
         let text = format_args!("there is {found}; read as a plain volume it is noise");
         unlocker.say(Level::Warning, entry, text);
     }
-    let options = unlock_options(entry);
     match &format {
         Format::Plain { options: plain, hash } => {
             if matches!(entry.key, Key::Ask) && hash.is_none() {
@@ -141,6 +181,9 @@ fn unlock(
                 Key::Ask => locked.tokens().into_iter().filter(known).collect(),
                 _ => Vec::new(),
             };
+            if tokens.iter().any(|token: &Token| token.info.kind == tpm2::KIND_NAME) {
+                unlocker.wait_for_tpm(entry);
+            }
             let opened = atrest_open::unlock(&*locked, &mut TokensFirst::new(tokens, false, keys), &options);
             opened.map_err(|refused| match refused {
                 Refused::Source(error) => error,

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::key::TargetArgs;
 use super::open::VolumeType;
-use super::secrets::PassphraseArgs;
+use super::secrets::{PassphraseArgs, SecretArgs, TokenArgs};
 use super::tcrypt::TcryptTargetArgs;
 
 /// Show what a volume's header says. Needs no passphrase, but for TrueCrypt and VeraCrypt, and writes nothing.
@@ -24,6 +24,9 @@ pub struct InfoArgs {
     /// Show the JSON metadata of a LUKS2 header as it is stored, in the form of `cryptsetup luksDump --dump-json-metadata`.
     #[arg(long)]
     pub metadata: bool,
+    /// Unlock a LUKS volume, too, and show the identifier of its key, for `--expect-key`.
+    #[arg(long, conflicts_with = "metadata")]
+    pub unlock: bool,
     #[command(flatten)]
     pub foreign: TcryptTargetArgs,
     #[command(flatten)]
@@ -71,6 +74,7 @@ pub enum HeaderCommand {
     Backup(HeaderBackupArgs),
     Restore(HeaderRestoreArgs),
     Set(HeaderSetArgs),
+    Pin(HeaderPinArgs),
 }
 
 /// Write header and keyslots to a new file (mode 0600), in cryptsetup's backup format.
@@ -137,6 +141,39 @@ pub struct HeaderSetArgs {
     /// New UUID.
     #[arg(long, value_name = "UUID")]
     pub uuid: Option<String>,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
+}
+
+/// Pin a LUKS2 header: a MAC under the volume key over all that it says. A header that is changed without the key is refused from then on.
+///
+/// Changes by atrest renew the pin. It is a token that other programs keep and pass over; what they change has to be accepted.
+/// A policy file beside the volume also keeps out a header without a pin, and another volume.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+An older pinned header of the same volume is told by a policy file only, and only if it is older than that file. `atrest token remove`
+takes the pin away. docs/TOKENS.md says what a pin protects from.
+
+Examples:
+  atrest header pin secret.img --policy secret.policy
+  atrest open secret.img --fuse mnt --policy secret.policy
+  atrest header pin secret.img --accept               # after cryptsetup has changed the header")]
+pub struct HeaderPinArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Write what the header says, the identifier of the volume key and the number of this pin to this file, for `open --policy`.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// Show what was changed since the header was pinned, ask, and pin it as it is now.
+    #[arg(long)]
+    pub accept: bool,
+    /// Try this keyslot only.
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
 }
 
 /// Wipe every keyslot. The data can't be read any more, unless there is a header backup or the volume key.

@@ -215,6 +215,8 @@ pub struct KeyPriorityArgs {
     /// Its priority.
     #[arg(value_enum)]
     pub priority: Priority,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
 }
 
 /// When a keyslot is tried.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use atrest_engine::keyring;
+use atrest_volume::luks2::VolumeKeyId;
 use clap::{Args, ValueEnum};
 
 use super::secrets::{SecretArgs, TokenArgs};
@@ -197,6 +198,8 @@ pub struct UnlockArgs {
     #[arg(long, requires = "without_freshness", conflicts_with = "store")]
     pub assume_torn: bool,
     #[command(flatten)]
+    pub expect: ExpectArgs,
+    #[command(flatten)]
     pub plain: PlainArgs,
     #[command(flatten)]
     pub tcrypt: TcryptArgs,
@@ -251,6 +254,20 @@ pub enum VolumeType {
     /// A directory, shown by `mount` as it is: what eCryptfs is measured against.
     #[value(hide = true)]
     Directory,
+}
+
+/// What is known of a volume before it is looked at.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Expected of the volume (LUKS2)")]
+pub struct ExpectArgs {
+    /// Refuse the volume unless its header says what this policy allows, which `atrest header pin --policy` wrote. It is checked before
+    /// anybody is asked for a passphrase.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// Refuse the volume unless its key has this identifier, which `atrest header pin` and `atrest info --unlock` print. Another volume in
+    /// its place has another key.
+    #[arg(long, value_name = "ID")]
+    pub expect_key: Option<VolumeKeyId>,
 }
 
 /// What a plain volume has no header for.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::key::TargetArgs;
+use super::secrets::PassphraseArgs;
 
 /// List, add, export, import and remove the tokens of a LUKS2 header.
 #[derive(Debug, Subcommand)]
@@ -88,6 +89,8 @@ pub struct TokenImportArgs {
     /// Replace the token that has this number.
     #[arg(long, requires = "token_id")]
     pub token_replace: bool,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
 }
 
 /// Remove a token.
@@ -100,6 +103,8 @@ pub struct TokenRemoveArgs {
     pub target: TargetArgs,
     /// Number of the token.
     pub id: u32,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
 }
 
 /// Let a token not open a keyslot any more. The keyslot stays.
@@ -114,4 +119,6 @@ pub struct TokenUnassignArgs {
     pub id: u32,
     /// Number of the keyslot.
     pub slot: u32,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
 }

@@ -12,7 +12,7 @@ use atrest_volume::{
 use serde_json::json;
 
 use super::target::{Target, contents, header_path, open_device, write_private};
-use super::{bitlocker, flash, foreign, fvault2, recover, text, veracrypt};
+use super::{bitlocker, flash, foreign, fvault2, pin, recover, text, veracrypt};
 use crate::args::header::{
     EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs, LuksVersion,
     RepairArgs, UuidArgs,
@@ -47,6 +47,14 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
         return Ok(writeln!(std::io::stdout(), "{}", indented(&luks2.metadata_text()))?);
     }
     let info = target.locked.info();
+    if args.unlock {
+        let id = pin::key_id(&target, &args.passphrase, output)?.to_string();
+        let mut value = json!(info);
+        if let Some(object) = value.as_object_mut() {
+            object.insert("key_id".into(), id.as_str().into());
+        }
+        return output.report(&value, &format!("{}key: {id}\n", text::info(&info)));
+    }
     output.report(&info, &text::info(&info))
 }
 
@@ -173,6 +181,7 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
 
 pub fn set(args: &HeaderSetArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
+    pin::authorize(&mut target, &args.passphrase, output)?;
     let new = Relabel {
         label: args.label.as_deref(),
         subsystem: args.subsystem.as_deref(),

@@ -9,12 +9,12 @@ use serde_json::json;
 use super::passphrase::write_secret;
 use super::target::{Target, header_path, open_device, with_passphrase, write_private};
 use super::tokens::{self, with_tokens_or_passphrase};
-use super::{enrol, flash, foreign, link, options, text, veracrypt};
+use super::{enrol, flash, foreign, link, options, pin, text, veracrypt};
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
     KeyTestArgs,
 };
-use crate::args::secrets::TokenArgs;
+use crate::args::secrets::{PassphraseArgs, TokenArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, Questions, path_text};
 use crate::progress;
@@ -47,6 +47,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
                 ));
             }
         };
+        pin::authorize(&mut target, &PassphraseArgs::default(), output)?;
         let passphrase = new.read("Passphrase for the unbound keyslot", output)?;
         let spinner = progress::spinner("deriving the key", output);
         let luks2 = target.locked.luks2_mut();
@@ -295,6 +296,9 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
         })?;
         check_other(&target, opened, args.slot)?;
     }
+    if !last {
+        pin::authorize(&mut target, &args.passphrase, output)?;
+    }
     target.locked.kill_slot(&target.device, args.slot, last).map_err(at)?;
     output.done(&json!({ "keyslot": args.slot }), &format!("keyslot {} is wiped", args.slot))
 }
@@ -411,6 +415,7 @@ pub fn export(args: &KeyExportArgs, output: &Output) -> Result<(), Failure> {
 
 pub fn priority(args: &KeyPriorityArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
+    pin::authorize(&mut target, &args.passphrase, output)?;
     let priority = options::priority(args.priority);
     let set = target.locked.set_priority(&target.device, args.slot, priority);
     set.map_err(|error| Failure::from(error).at(target.path))?;

@@ -33,6 +33,7 @@ mod mount_tree;
 mod online;
 pub mod options;
 mod passphrase;
+mod pin;
 mod policies;
 mod preflight;
 mod protectors;
@@ -101,6 +102,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Header(HeaderCommand::Backup(args)) => header::backup(args, output)?,
         Command::Header(HeaderCommand::Restore(args)) => header::restore(args, output)?,
         Command::Header(HeaderCommand::Set(args)) => header::set(args, output)?,
+        Command::Header(HeaderCommand::Pin(args)) => pin::pin(args, output)?,
         Command::Token(TokenCommand::List(args)) => token::list(args, output)?,
         Command::Token(TokenCommand::Add(args)) => token::add(args, output)?,
         Command::Token(TokenCommand::Unassign(args)) => token::unassign(args, output)?,

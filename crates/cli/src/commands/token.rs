@@ -4,10 +4,13 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 
 use atrest_volume::ChangeError;
+use atrest_volume::luks2::PIN_TOKEN;
 use serde_json::json;
 
+use super::pin;
 use super::target::{Target, replace_private, write_private};
 use crate::args::key::TargetArgs;
+use crate::args::secrets::PassphraseArgs;
 use crate::args::token::{
     TokenAddArgs, TokenExportArgs, TokenImportArgs, TokenListArgs, TokenRemoveArgs, TokenUnassignArgs,
 };
@@ -61,7 +64,7 @@ pub fn import(args: &TokenImportArgs, output: &Output) -> Result<(), Failure> {
         }
     }
     let text = String::from_utf8(text).map_err(|_| Failure::parameters("the token is not UTF-8 text"))?;
-    store(&args.target, args.token_id, args.token_replace, &text, output)
+    store(&args.target, &args.passphrase, (args.token_id, args.token_replace), &text, output)
 }
 
 /// A token of the kind that cryptsetup makes: a key of the kernel's keyring has the passphrase.
@@ -77,17 +80,19 @@ pub fn add(args: &TokenAddArgs, output: &Output) -> Result<(), Failure> {
         "{{\"type\":\"luks2-keyring\",\"keyslots\":[{}],\"key_description\":{description}}}",
         slots.join(",")
     );
-    store(&args.target, args.token_id, args.token_replace, &text, output)
+    let nobody = PassphraseArgs::default();
+    store(&args.target, &nobody, (args.token_id, args.token_replace), &text, output)
 }
 
 fn store(
     target: &TargetArgs,
-    id: Option<u32>,
-    replace: bool,
+    passphrase: &PassphraseArgs,
+    (id, replace): (Option<u32>, bool),
     text: &str,
     output: &Output,
 ) -> Result<(), Failure> {
     let mut target = Target::change(target)?;
+    pin::authorize(&mut target, passphrase, output)?;
     let imported = target.locked.luks2_mut().and_then(|luks2| match id {
         Some(id) if replace => luks2.replace_token(&target.device, id, text).map(|()| id),
         id => luks2.import_token(&target.device, id, text),
@@ -98,6 +103,7 @@ fn store(
 
 pub fn unassign(args: &TokenUnassignArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
+    pin::authorize(&mut target, &args.passphrase, output)?;
     let (id, slot) = (args.id, args.slot);
     let left =
         target.locked.luks2_mut().and_then(|luks2| luks2.assign_token(&target.device, id, slot, false));
@@ -110,6 +116,11 @@ pub fn unassign(args: &TokenUnassignArgs, output: &Output) -> Result<(), Failure
 
 pub fn remove(args: &TokenRemoveArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
+    // The pin itself goes without its key: whoever can write the header can take it away.
+    let tokens = target.locked.info().tokens;
+    if !tokens.iter().any(|token| token.id == args.id && token.kind == PIN_TOKEN) {
+        pin::authorize(&mut target, &args.passphrase, output)?;
+    }
     let removed = target.locked.luks2_mut().and_then(|luks2| luks2.remove_token(&target.device, args.id));
     removed.map_err(at(&target))?;
     output.done(&json!({ "token": args.id }), &format!("token {} is removed", args.id))

@@ -11,7 +11,7 @@ use atrest_open::{Device, Format, Held, HeldError, Key, Locked, Refused, Reopen}
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
 
-use super::{flash, foreign, options, target, tokens};
+use super::{flash, foreign, options, pin, target, tokens};
 use crate::args::open::{UnlockArgs, VolumeType};
 use crate::asked::Asked;
 use crate::failure::{Code, Failure};
@@ -132,7 +132,7 @@ fn joined(
     let modified = held.media().modified();
     // One that was left in the middle of a re-encryption has two keys.
     let has_one_key = args.kind == VolumeType::Luks && volume.segments().len() == 1;
-    let again = (Format::ByHeader, UnlockOptions { slot: None, ..unlock_options(args, wanted) });
+    let again = (Format::ByHeader, UnlockOptions { slot: None, ..unlock_options(args, wanted)? });
     let opened = held.disk_for_long(volume, options, again);
     let (disk, reopen) = opened.map_err(|error| Failure::from(error).at(path))?;
     Ok(Unlocked { disk, modified, reopen: has_one_key.then_some(reopen) })
@@ -254,15 +254,16 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
     }
 }
 
-fn unlock_options(args: &UnlockArgs, wanted: Use) -> UnlockOptions {
-    UnlockOptions {
+fn unlock_options(args: &UnlockArgs, wanted: Use) -> Result<UnlockOptions, Failure> {
+    let options = UnlockOptions {
         slot: args.key_slot,
         read_only: !wanted.write,
         allow_equal_xts_halves: args.allow_equal_xts_halves,
         single_snapshot: args.single_snapshot,
         keep_key: wanted.keep_key,
         ..UnlockOptions::default()
-    }
+    };
+    pin::expected(&args.expect, options)
 }
 
 /// What the options say of the volume.
@@ -326,10 +327,11 @@ fn volume(
     })?;
     // Told before anybody types a passphrase.
     locked.check().map_err(|error| at(error.into()))?;
+    let options = unlock_options(args, wanted)?;
+    locked.check_expected(&options).map_err(|error| at(error.into()))?;
     not_over_anything(path, &*locked, wanted, output)?;
     let source = Source::from(&args.secret.passphrase);
     check_hash(format, args, output)?;
-    let options = unlock_options(args, wanted);
     if foreign::is_tcrypt(args.kind) {
         return foreign::unlock(path, held, args, &options, output);
     }

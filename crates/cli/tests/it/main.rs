@@ -35,6 +35,7 @@ mod main_path;
 mod messages;
 mod metrics;
 mod overwritten;
+mod pinned;
 mod plain_over;
 mod progress_lines;
 mod readme;

@@ -37,6 +37,7 @@ const PUBLIC: &[(&str, &str)] = &[
     ("cli/src/args/secrets.rs PassphraseArgs", "the same"),
     ("cli/src/secrets.rs Source", "the same"),
     ("cli/src/args/token.rs TokenAddArgs", "the name of a key in the kernel's keyring"),
+    ("format/src/luks2/policy.rs HeaderPolicy", "the identifier of a key, which tells nothing of it"),
     ("volume/src/info.rs TokenInfo", "the same, as the header has it"),
     ("format/src/fvault2/header.rs Header", "a key that stands in the header in clear"),
     ("format/src/fvault2/keys.rs Context", "keys as they stand on the disk, wrapped"),

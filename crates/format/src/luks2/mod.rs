@@ -8,9 +8,12 @@ mod binary;
 mod compose;
 mod edit;
 mod error;
+mod fields;
 mod json;
 mod metadata;
 mod pair;
+mod pin;
+mod policy;
 mod reencrypt;
 mod rules;
 mod text;
@@ -20,8 +23,11 @@ mod view;
 pub use binary::{BinaryHeader, Checksum, CopyKind, header_size};
 pub use compose::Composition;
 pub use error::{HeaderError, Item, Place, Section};
+pub use fields::HeaderField;
 pub use metadata::Metadata;
 pub use pair::{Header, HeaderPair};
+pub use pin::{MARK_LEN, Marks, PIN_MAC_LEN, PIN_TOKEN, Pin, PinFault};
+pub use policy::{Argon2Floor, HeaderPolicy, PolicyFault};
 pub use reencrypt::{
     Checksums, ReencryptDirection, ReencryptMode, Reencryption, ReencryptionFault, Resilience, Shift,
 };

@@ -14,6 +14,7 @@ pub mod recovery;
 pub mod tpm2;
 
 use atrest_secret::Passphrase;
+use atrest_volume::luks2::PIN_TOKEN;
 use atrest_volume::{LockedVolume, TokenInfo, UnlockError};
 
 pub use error::TokenError;
@@ -47,10 +48,10 @@ pub struct Token {
 }
 
 impl Token {
-    /// All tokens of a header, by number.
+    /// All tokens of a header, by number, but its pin, which opens nothing.
     pub fn all(volume: &LockedVolume) -> Vec<Self> {
         let text = |info: &TokenInfo| volume.luks2()?.token(info.id);
-        let tokens = volume.info().tokens.into_iter();
+        let tokens = volume.info().tokens.into_iter().filter(|info| info.kind != PIN_TOKEN);
         tokens.filter_map(|info| text(&info).map(|text| Self { info, text })).collect()
     }
 

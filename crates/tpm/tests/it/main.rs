@@ -161,3 +161,34 @@ fn nothing_is_sealed_under_a_storage_key_that_may_be_known_elsewhere() {
     let (mut tpm, _) = over(&swtpm, |_, _| {});
     assert_eq!(tpm.storage_root().err(), Some(TpmError::ForeignKey { handle: 0x8100_0001 }));
 }
+
+/// What systemd-cryptsetup measures, by OpenSSL's HMAC and tpm2_pcrextend on another TPM.
+#[test]
+fn a_volume_key_is_measured_into_every_bank() {
+    const TEXT: &str = "cryptsetup:root:11111111-9e27-4efe-a4d5-15ad146c258b";
+    let (ours, theirs) = (Swtpm::new(), Swtpm::new());
+    let (mut tpm, _) = over(&ours, |_, _| {});
+    let key: Vec<u8> = (0..64).collect();
+    let measured = tpm.measure(15, &key, TEXT.as_bytes()).expect("extends");
+    assert!(measured.len() >= 2, "SHA-1 and SHA-256 at least: {measured:?}");
+    assert_eq!(tpm.measure(24, &key, b"").err(), Some(TpmError::NoBank));
+    drop(tpm);
+    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut digests = Vec::new();
+    for (bank, _) in &measured {
+        let mac = atrest_testkit::oracle::Program::named("openssl")
+            .words(&format!("dgst -{} -mac HMAC -macopt hexkey:{hex}", bank.name()))
+            .stdin(TEXT)
+            .ok();
+        let text = mac.text();
+        let (_, value) = text.trim().rsplit_once(' ').expect("a digest");
+        digests.push(format!("{}={value}", bank.name()));
+    }
+    theirs.tool(&format!("tpm2_pcrextend 15:{}", digests.join(",")));
+    let read = |swtpm: &Swtpm| {
+        let banks: Vec<String> = measured.iter().map(|(bank, _)| format!("{}:15", bank.name())).collect();
+        swtpm.tool(&format!("tpm2_pcrread {}", banks.join("+"))).text()
+    };
+    assert_eq!(read(&ours), read(&theirs));
+    assert_ne!(read(&ours), read(&Swtpm::new()), "something was measured");
+}

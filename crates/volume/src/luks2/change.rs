@@ -78,7 +78,7 @@ impl Luks2 {
         options: &KeyslotOptions,
     ) -> Result<u32, ChangeError> {
         let mut session = Session::begin(self, header)?;
-        let (from, key) = session.volume.keyslot_key(header, old, slot)?;
+        let (from, key) = session.keyslot_key(old, slot)?;
         let to = match options.slot {
             Some(to) if to != from => free_slot(&session, Some(to))?,
             _ => from,
@@ -105,7 +105,7 @@ impl Luks2 {
         last_may_go: bool,
     ) -> Result<u32, ChangeError> {
         let mut session = Session::begin(self, header)?;
-        let slot = session.volume.test_passphrase(header, passphrase, None)?;
+        let (slot, _) = session.keyslot_key(passphrase, None)?;
         remove(&mut session, slot, last_may_go)?;
         session.finish(self);
         Ok(slot)
@@ -131,7 +131,10 @@ impl Luks2 {
         let metadata = session.metadata();
         let (start, size) = (metadata.keyslots_start(), metadata.config().keyslots_size);
         let ids: Vec<u32> = metadata.keyslots().iter().map(|keyslot| keyslot.id).collect();
-        let next = session.next(metadata.without_keyslots(&ids).map_err(ChangeError::Header)?)?;
+        let without = metadata.without_keyslots(&ids).map_err(ChangeError::Header)?;
+        // Nobody has to show a key to destroy all of them.
+        session.leave_pin();
+        let next = session.next(without)?;
         media::wipe(header, start, size)?;
         session.commit(next)?;
         session.finish(self);
@@ -313,7 +316,12 @@ fn remove(session: &mut Session<'_>, slot: u32, last_may_go: bool) -> Result<(),
         return Err(ChangeError::LastKeyslot { slot });
     }
     let (offset, size) = (keyslot.area.offset, keyslot.area.size);
-    let next = session.next(metadata.without_keyslot(slot).map_err(ChangeError::Header)?)?;
+    let without = metadata.without_keyslot(slot).map_err(ChangeError::Header)?;
+    if last {
+        // As with `erase`, nobody has to show a key to destroy it.
+        session.leave_pin();
+    }
+    let next = session.next(without)?;
     media::wipe(session.device, offset, size)?;
     session.commit(next)
 }

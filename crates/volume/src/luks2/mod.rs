@@ -12,6 +12,7 @@ mod create;
 mod info;
 mod keyslot;
 pub(crate) mod media;
+mod pin;
 pub mod reencrypt;
 pub(crate) mod session;
 mod token;
@@ -20,8 +21,9 @@ mod unlock;
 pub use backup::{header_backup, header_restore};
 pub(crate) use create::default_key_len;
 pub use create::format;
+pub use pin::{BadVolumeKeyId, PinError, Pinned, VolumeKeyId};
 
-pub use atrest_format::luks2::{KEYRING_TOKEN, keyring_description};
+pub use atrest_format::luks2::{HeaderPolicy, KEYRING_TOKEN, PIN_TOKEN, PolicyFault, keyring_description};
 
 use atrest_device::{LockMode, Media};
 use atrest_format::luks2::{HeaderPair, Metadata};
@@ -33,6 +35,8 @@ use crate::lock::MetadataLock;
 #[derive(Clone, Debug)]
 pub struct Luks2 {
     pair: HeaderPair,
+    /// Renews the pin of the header at each change, once somebody has shown the volume key.
+    pin: Option<pin::PinKey>,
 }
 
 impl Luks2 {
@@ -43,7 +47,7 @@ impl Luks2 {
     /// be used, [`OpenError::Device`] if reading fails.
     pub fn read(header: &dyn Media) -> Result<Self, OpenError> {
         let _lock = MetadataLock::take(header, LockMode::Shared)?;
-        media::read_pair(header).map(|pair| Self { pair })
+        media::read_pair(header).map(|pair| Self { pair, pin: None })
     }
 
     /// UUID.

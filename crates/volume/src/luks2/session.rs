@@ -6,11 +6,13 @@ use atrest_format::luks2::{BinaryHeader, Header, Metadata};
 
 use super::{Luks2, media};
 use crate::lock::MetadataLock;
-use crate::{ChangeError, Credential, UnlockError, VolumeKey};
+use crate::{ChangeError, Credential, Passphrase, UnlockError, VolumeKey};
 
 pub(super) struct Session<'a> {
     pub(super) device: &'a dyn Media,
     pub(super) volume: Luks2,
+    /// The pin stays as it is, and does not fit what the header says then.
+    pub(super) leaves_pin: bool,
     _lock: MetadataLock<'a>,
 }
 
@@ -18,11 +20,12 @@ impl<'a> Session<'a> {
     /// Takes the lock and reads the headers again. Fails if the volume is another one by now, or one that this
     /// program must not change.
     pub(super) fn begin(known: &Luks2, device: &'a dyn Media) -> Result<Self, ChangeError> {
-        let session = Self::begin_any(device)?;
+        let mut session = Self::begin_any(device)?;
         if session.volume.uuid() != known.uuid() {
             return Err(ChangeError::ChangedMeanwhile);
         }
         session.volume.check_usable()?;
+        session.volume.pin.clone_from(&known.pin);
         Ok(session)
     }
 
@@ -34,37 +37,69 @@ impl<'a> Session<'a> {
             return Err(DeviceError::new(Operation::Write, 0, 0, Cause::ReadOnly).into());
         }
         let lock = MetadataLock::take(device, LockMode::Exclusive)?;
-        let volume = Luks2 { pair: media::read_pair(device)? };
-        Ok(Self { device, volume, _lock: lock })
+        let volume = Luks2 { pair: media::read_pair(device)?, pin: None };
+        Ok(Self { device, volume, leaves_pin: false, _lock: lock })
     }
 
     pub(super) fn metadata(&self) -> &Metadata {
         self.volume.metadata()
     }
 
-    /// The key of the data, from whatever the caller has.
-    pub(super) fn data_key(&self, credential: Credential<'_>) -> Result<VolumeKey, UnlockError> {
-        match credential {
+    /// The key of the data, from whatever the caller has. It renews the pin of the header, if there is one.
+    pub(super) fn data_key(&mut self, credential: Credential<'_>) -> Result<VolumeKey, UnlockError> {
+        let key = match credential {
             Credential::Passphrase(passphrase, slot) => {
-                self.volume.volume_key(self.device, passphrase, slot).map(|(_, key)| key)
+                self.volume.volume_key(self.device, passphrase, slot).map(|(_, key)| key)?
             }
             Credential::VolumeKey(key) => {
                 self.volume.check_volume_key(key)?;
-                Ok(VolumeKey::copy_from(key.expose()))
+                VolumeKey::copy_from(key.expose())
             }
+        };
+        self.show_key(&key);
+        Ok(key)
+    }
+
+    /// Any keyslot's number and key. That of the data renews the pin of the header, if there is one.
+    pub(super) fn keyslot_key(
+        &mut self,
+        passphrase: &Passphrase,
+        slot: Option<u32>,
+    ) -> Result<(u32, VolumeKey), UnlockError> {
+        let (slot, key) = self.volume.keyslot_key(self.device, passphrase, slot)?;
+        if self.volume.opens_data(slot) {
+            self.show_key(&key);
         }
+        Ok((slot, key))
+    }
+
+    /// The change is one after which nobody can open the volume, or pins it anew.
+    pub(super) fn leave_pin(&mut self) {
+        self.leaves_pin = true;
+    }
+
+    /// Fails if the header is pinned: a re-encryption changes it at each step, without the pin's key.
+    pub(super) fn refuse_pinned(&self) -> Result<(), ChangeError> {
+        if self.volume.is_pinned() { Err(ChangeError::PinnedReencryption) } else { Ok(()) }
     }
 
     /// The header with other metadata, one step newer. Checks that it fits, so that nothing is written for nothing.
     pub(super) fn next(&self, metadata: Metadata) -> Result<Header, ChangeError> {
         let mut binary = self.volume.pair.header.binary.clone();
         binary.sequence = binary.sequence.checked_add(1).ok_or(ChangeError::SequenceExhausted)?;
-        check_fits(&metadata, &binary)?;
-        Ok(Header { binary, metadata })
+        self.fitting(self.with_pin(Header { binary, metadata })?)
+    }
+
+    /// The header, if it fits.
+    pub(super) fn fitting(&self, header: Header) -> Result<Header, ChangeError> {
+        check_fits(&header.metadata, &header.binary)?;
+        Ok(header)
     }
 
     /// Writes both copies, and makes them durable one after the other.
     pub(super) fn commit(&mut self, header: Header) -> Result<(), ChangeError> {
+        // Again: the caller may have given it other names.
+        let header = self.with_pin(header)?;
         media::write_pair(self.device, &self.volume.pair, &header)?;
         self.volume.pair.header = header;
         self.volume.pair.primary = None;

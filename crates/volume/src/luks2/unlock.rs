@@ -5,11 +5,12 @@ use core::str::FromStr;
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
 use atrest_device::{LockMode, Media};
 use atrest_format::luks2::{
-    Keyslot, KeyslotKind, Priority, Requirement, Segment as FormatSegment, SegmentKind, SegmentSize,
+    Kdf, Keyslot, KeyslotKind, Priority, Requirement, Segment as FormatSegment, SegmentKind, SegmentSize,
 };
 use atrest_secret::Locked;
 
 use super::authenticated::{self, Authentication};
+use super::pin::PinError;
 use super::{Luks2, keyslot};
 use crate::data_mapper::data_mapper;
 use crate::lock::MetadataLock;
@@ -20,6 +21,12 @@ use crate::{
 
 /// The requirement of a volume whose tags lie in metadata of its drive's own.
 const INLINE_TAGS: &str = "inline-hw-tags";
+
+/// The fewest iterations of PBKDF2 with which cryptsetup has ever made a keyslot, of LUKS1 as of LUKS2.
+const LEAST_ITERATIONS: u32 = 1000;
+/// The same of Argon2: passes, and memory in KiB.
+const LEAST_PASSES: u32 = 4;
+const LEAST_MEMORY: u32 = 32;
 
 /// Which keyslots may answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,7 +48,9 @@ impl Luks2 {
         passphrase: &Passphrase,
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
+        self.check_policy(options)?;
         if self.check_usable() == Err(UnlockError::ReencryptionInProgress) {
+            self.refuse_pinned_unfinished()?;
             return self.unlock_unfinished(devices, passphrase, options);
         }
         self.check_usable()?;
@@ -60,6 +69,7 @@ impl Luks2 {
         key: &VolumeKey,
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
+        self.check_policy(options)?;
         self.check_usable()?;
         self.check_place(devices)?;
         self.check_volume_key(key)?;
@@ -76,8 +86,34 @@ impl Luks2 {
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<(u32, VolumeKey), UnlockError> {
+        let (slot, key) = self.volume_key_of_any_header(header, passphrase, slot)?;
+        self.check_pin(&key)?;
+        Ok((slot, key))
+    }
+
+    /// The volume key and the keyslot that held it, also where the header is not as it was pinned: for who shows what was changed.
+    ///
+    /// # Errors
+    /// As [`volume_key`](Self::volume_key), but for the pin.
+    pub fn volume_key_of_any_header(
+        &self,
+        header: &dyn Media,
+        passphrase: &Passphrase,
+        slot: Option<u32>,
+    ) -> Result<(u32, VolumeKey), UnlockError> {
         self.check_usable()?;
         self.open_keyslot(header, passphrase, slot, Purpose::Data)
+    }
+
+    /// A pinned header asks for no re-encryption: none begins on it.
+    fn refuse_pinned_unfinished(&self) -> Result<(), UnlockError> {
+        match self.is_pinned() {
+            false => Ok(()),
+            true => {
+                let fields = vec!["config.requirements: a re-encryption was begun".into()];
+                Err(UnlockError::Pin(PinError::Changed { fields }))
+            }
+        }
     }
 
     /// The key of any keyslot, unbound ones included, and the keyslot's number.
@@ -91,7 +127,11 @@ impl Luks2 {
         slot: Option<u32>,
     ) -> Result<(u32, VolumeKey), UnlockError> {
         self.check_requirements_known()?;
-        self.open_keyslot(header, passphrase, slot, Purpose::Any)
+        let (slot, key) = self.open_keyslot(header, passphrase, slot, Purpose::Any)?;
+        if self.opens_data(slot) {
+            self.check_pin(&key)?;
+        }
+        Ok((slot, key))
     }
 
     /// Which keyslot opens with the passphrase; unbound ones count too.
@@ -222,6 +262,7 @@ impl Luks2 {
         passphrase: &Passphrase,
     ) -> Result<VolumeKey, UnlockError> {
         let digest = self.metadata().digest_of_keyslot(keyslot.id).ok_or(UnlockError::UnsupportedType)?;
+        check_cost(keyslot)?;
         let candidate = {
             let _lock = MetadataLock::take(header, LockMode::Shared)?;
             keyslot::open(header, keyslot, passphrase)?
@@ -241,6 +282,7 @@ impl Luks2 {
         slot: Option<u32>,
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
+        self.check_by_key(key, options)?;
         let metadata = self.metadata();
         let has = devices.data.size();
         let mut segments = Vec::new();
@@ -342,6 +384,22 @@ fn mapper(
 
 fn spec(encryption: &str) -> Result<CipherSpec, UnlockError> {
     CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)
+}
+
+/// Fails for a derivation that is cheaper than cryptsetup lets anybody choose: somebody else has written it.
+fn check_cost(keyslot: &Keyslot) -> Result<(), UnlockError> {
+    let KeyslotKind::Luks2 { kdf, .. } = &keyslot.kind else { return Ok(()) };
+    match kdf {
+        Kdf::Pbkdf2 { iterations, .. } if *iterations < LEAST_ITERATIONS => {
+            Err(UnlockError::TooCheap { slot: keyslot.id })
+        }
+        Kdf::Argon2i(cost) | Kdf::Argon2id(cost)
+            if cost.time < LEAST_PASSES || cost.memory_kib < LEAST_MEMORY =>
+        {
+            Err(UnlockError::TooCheap { slot: keyslot.id })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Of several keyslots' failures the one that a person should hear of.

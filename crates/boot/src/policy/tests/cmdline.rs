@@ -206,3 +206,30 @@ fn parameters_that_make_no_sense_are_named() {
     assert_eq!(policy.entries, []);
     assert_eq!(messages(&policy.notices).len(), 1);
 }
+
+#[test]
+fn the_expected_key_of_the_command_line_beats_that_of_crypttab() {
+    let key = |digit: &str| digit.repeat(32);
+    let expected = |table: &str, words: &str| {
+        let table = table.replace("$A", A).replace("$B", B);
+        let words = words.replace("$A", A).replace("$B", B);
+        let policy = Policy::new((!table.is_empty()).then(|| crypttab(&table)), Some(line(&words)));
+        assert_eq!(messages(&policy.notices), Vec::<String>::new(), "{words}");
+        let keys = policy.entries.iter().map(|entry| entry.options.expected_key.map(|key| key.to_string()));
+        keys.collect::<Vec<_>>()
+    };
+    let table = format!("a UUID=$A none expect-key={}\nb UUID=$B\nc /dev/sdc", key("1"));
+    let words = |text: &str| text.replace("$2", &key("2")).replace("$3", &key("3"));
+    assert_eq!(expected(&table, ""), [Some(key("1")), None, None]);
+    assert_eq!(expected(&table, &words("luks.expect-key=$2")), [(); 3].map(|()| Some(key("2"))));
+    assert_eq!(expected(&table, &words("rd.luks.expect-key=$B=$3")), [Some(key("1")), Some(key("3")), None]);
+    assert_eq!(
+        expected(&table, &words("rd.luks.expect-key=$2 rd.luks.expect-key=$A=$3")),
+        [Some(key("3")), Some(key("2")), Some(key("2"))]
+    );
+    assert_eq!(expected("", &words("luks.uuid=$A luks.expect-key=$2")), [Some(key("2"))]);
+    for bad in ["luks.expect-key=00", "luks.expect-key", "luks.expect-key=$A=00"] {
+        let policy = Policy::new(None, Some(line(&bad.replace("$A", A))));
+        assert_eq!(policy.notices.len(), 1, "{bad}");
+    }
+}

@@ -5,6 +5,9 @@ use atrest_volume::CryptFlags;
 use super::*;
 
 /// The one entry of a line that has nothing wrong with it.
+/// An identifier of a volume key.
+const KEY: &str = "000102030405060708090a0b0c0d0e0f";
+
 fn one(text: &str) -> Entry {
     let read = crypttab(text);
     assert_eq!(messages(&read.notices), Vec::<String>::new(), "{text}");
@@ -62,6 +65,19 @@ fn options_of_both_manual_pages_are_known() {
         ("keyslot=3", |o| o.key_slot = Some(3)),
         ("nofail,noauto", |o| (o.nofail, o.noauto) = (true, true)),
         ("read-only", |o| o.read_only = true),
+        ("tpm2-measure-pcr=yes", |o| o.measured = Measured::Pcr(15)),
+        ("tpm2-measure-pcr", |o| o.measured = Measured::Pcr(15)),
+        ("tpm2-measure-pcr=1", |o| o.measured = Measured::Pcr(15)),
+        ("tpm2-measure-pcr=12", |o| o.measured = Measured::Pcr(12)),
+        ("tpm2-measure-pcr=no", |o| o.measured = Measured::No),
+        ("tpm2-measure-pcr=0", |o| o.measured = Measured::No),
+        ("expect-key=000102030405060708090a0b0c0d0e0f", |o| o.expected_key = KEY.parse().ok()),
+        ("atrest-expect-key=000102030405060708090A0B0C0D0E0F", |o| o.expected_key = KEY.parse().ok()),
+        ("header-policy=/etc/policy", |o| o.header_policy = Some("/etc/policy".into())),
+        ("atrest-header-policy=/etc/policy", |o| o.header_policy = Some("/etc/policy".into())),
+        ("fixate-volume-key=AA02030405060708090a0b0c0d0e0f10AA02030405060708090a0b0c0d0e0f10", |o| {
+            o.fixed_key = Some("aa02030405060708090a0b0c0d0e0f10".repeat(2));
+        }),
         ("readonly", |o| o.read_only = true),
         ("headless,try-empty-password=yes", |o| (o.headless, o.try_empty) = (true, true)),
         ("headless=no", |_| {}),
@@ -146,6 +162,12 @@ fn what_is_wrong_is_told_with_file_and_line_and_costs_only_its_own_volume() {
         ("a /dev/sda none tpm2-device=auto", true, "tpm2-device can't be served here and is passed over"),
         ("a /dev/sda none fido2-device=auto", true, "fido2-device can't be served"),
         ("a /dev/sda none pkcs11-uri=auto", true, "pkcs11-uri can't be served"),
+        ("a /dev/sda none tpm2-measure-pcr=24", false, "tpm2-measure-pcr=24 makes no sense"),
+        ("a /dev/sda none tpm2-measure-pcr=x", false, "tpm2-measure-pcr=x makes no sense"),
+        ("a /dev/sda none expect-key=00", false, "expect-key=00 makes no sense"),
+        ("a /dev/sda none expect-key", false, "expect-key= makes no sense"),
+        ("a /dev/sda none fixate-volume-key=00", false, "fixate-volume-key=00 makes no sense"),
+        ("a /dev/sda none header-policy=policy", false, "header-policy=policy makes no sense"),
         ("a /dev/sda none keyfile-erase", true, "keyfile-erase is not done here"),
         ("a /dev/sda /dev/urandom plain,swap", false, "the booted system makes swap space"),
         ("a /dev/sda /dev/urandom plain,tmp=ext4", false, "the booted system makes temporary space"),

@@ -3,6 +3,7 @@
 
 mod enrol;
 mod fields;
+mod measure;
 mod pin;
 mod signatures;
 
@@ -12,6 +13,7 @@ use base64ct::{Base64, Encoding};
 
 pub use enrol::{Enrolled, Enrolment, KIND_NAME, enrol};
 use fields::{Fields, Primary};
+pub use measure::{VOLUME_KEY_PCR, fixed, is_there, measure};
 use signatures::Signatures;
 
 use super::{Kind, TokenError};

@@ -124,6 +124,7 @@ impl Luks2 {
             return Err(ReencryptError::InProgress);
         }
         let mut session = Session::begin(self, devices.header)?;
+        session.refuse_pinned()?;
         let previous = only_segment(session.metadata())?;
         let target = target(&previous, options)?;
         let (mut slots, old) = open(&session.volume)?;

@@ -72,6 +72,7 @@ impl Luks2 {
         }
         self.check_place(devices)?;
         let mut session = Session::begin(self, devices.header)?;
+        session.refuse_pinned()?;
         let previous = only_segment(session.metadata())?;
         let key = session.data_key(credential)?;
         let digest = session.metadata().digest_of_segment(0).map(|digest| digest.id);

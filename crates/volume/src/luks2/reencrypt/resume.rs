@@ -158,7 +158,17 @@ impl Luks2 {
         if options.keep_key || options.slot.is_some() {
             return Err(UnlockError::ReencryptionInProgress);
         }
-        self.resume_with_keys(devices, ReencryptKeys::of_passphrase(passphrase)).map_err(unfinished)
+        let resumed =
+            self.resume_with_keys(devices, ReencryptKeys::of_passphrase(passphrase)).map_err(unfinished)?;
+        // One of the two keys is the expected one.
+        let mut keys = resumed.1.iter().chain(&resumed.2).map(|key| options.check_key(key));
+        if let Some(refused) = keys.next()
+            && refused.is_err()
+            && !keys.any(|checked| checked.is_ok())
+        {
+            return refused.and(Err(UnlockError::ReencryptionInProgress));
+        }
+        Ok(resumed)
     }
 
     fn resume_with_keys<'a>(
@@ -167,6 +177,9 @@ impl Luks2 {
         keys: ReencryptKeys<'_>,
     ) -> Result<Resumed<'a>, ReencryptError> {
         self.check_requirements_known()?;
+        if self.is_pinned() {
+            return Err(ChangeError::PinnedReencryption.into());
+        }
         let state = self.metadata().reencryption()?;
         let key_of = |digest: Option<u32>| -> Result<Option<VolumeKey>, UnlockError> {
             digest.map(|digest| self.key_of_digest(devices.header, keys, digest)).transpose()

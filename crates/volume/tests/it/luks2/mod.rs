@@ -8,6 +8,7 @@ mod damage;
 mod locked;
 mod model;
 mod operations;
+mod pinned;
 mod power_loss;
 mod reencrypt;
 pub mod support;

@@ -1,0 +1,75 @@
+//! Pinned headers in commands, with Debian's cryptsetup as the other program that changes them.
+
+use atrest_testkit::cryptsetup::cryptsetup;
+
+use crate::common::{CHEAP, Ran, Scratch};
+
+fn run(scratch: &Scratch, line: &str) -> Ran {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    scratch.atrest(&words)
+}
+
+fn theirs(scratch: &Scratch, line: &str) {
+    cryptsetup(line).current_dir(scratch.as_path()).ok();
+}
+
+#[test]
+fn what_cryptsetup_changes_is_refused_until_it_is_accepted() {
+    let scratch = Scratch::with_volume();
+    let told = run(&scratch, "header pin vol --key-file key --policy policy --json").ok().json();
+    let id = told["key"].as_str().expect("an identifier").to_string();
+    let info = run(&scratch, "info vol --unlock --key-file key --json").ok().json();
+    assert_eq!(info["key_id"], id.as_str());
+    let decrypt = |more: &str| run(&scratch, &format!("decrypt vol - --key-file key {more}"));
+    decrypt("").ok();
+    decrypt("--policy policy").ok();
+    decrypt(&format!("--expect-key {id}")).ok();
+    decrypt(&format!("--expect-key {}", "0".repeat(32))).fails(2, "another volume is in its place");
+    theirs(&scratch, "open --test-passphrase --key-file key vol");
+    let before = scratch.read("vol");
+    theirs(&scratch, "config --label other vol");
+    decrypt("").fails(2, "the header is not as it was pinned: (header).label is now \"other\"");
+    run(&scratch, "key test vol --key-file key").fails(2, "(header).label");
+    run(&scratch, "header pin vol --key-file key").fails(2, "--accept");
+    let changed = scratch.read("vol");
+    scratch.file("new", "new");
+    let add = format!("key add vol --key-file key --new-key-file new {}", CHEAP.join(" "));
+    run(&scratch, &add).fails(2, "(header).label");
+    assert!(scratch.read("vol") == changed, "nothing is written");
+    run(&scratch, "header pin vol --key-file key --accept").fails(1, "(header).label is now");
+    run(&scratch, "header pin vol --key-file key --accept --yes --policy policy").ok();
+    decrypt("--policy policy").ok();
+    // An older pinned header is one of this volume; the policy has seen a newer one.
+    scratch.file("vol", before);
+    decrypt("").ok();
+    decrypt("--policy policy").fails(2, "the header is an older one of this volume");
+}
+
+#[test]
+fn changes_by_us_renew_the_pin_and_other_programs_pass_it_over() {
+    let scratch = Scratch::with_volume();
+    run(&scratch, "header pin vol --key-file key --policy policy").ok();
+    let decrypt = |more: &str| run(&scratch, &format!("decrypt vol - --key-file key {more}"));
+    scratch.file("new", "new");
+    run(&scratch, &format!("key add vol --key-file key --new-key-file new {}", CHEAP.join(" "))).ok();
+    decrypt("").ok();
+    theirs(&scratch, "open --test-passphrase --key-file new vol");
+    let label = "header set vol --label name";
+    scratch.file("wrong", "wrong");
+    run(&scratch, &format!("{label} --key-file wrong")).fails(2, "wrong passphrase");
+    run(&scratch, &format!("{label} --key-file key")).ok();
+    run(&scratch, "key priority vol 1 prefer --key-file key").ok();
+    scratch.file("token", r#"{"type":"some","keyslots":[]}"#);
+    run(&scratch, "token import vol token --key-file key").ok();
+    run(&scratch, "token remove vol 1 --key-file key").ok();
+    run(&scratch, "key remove vol --key-file new").ok();
+    decrypt("--policy policy").ok();
+    run(&scratch, "reencrypt vol --key-file key").fails(2, "the header is pinned");
+    let tokens = run(&scratch, "token list vol --json").ok().json();
+    assert_eq!(tokens[0]["kind"], "atrest-pin");
+    run(&scratch, "token remove vol 0").ok();
+    decrypt("").ok();
+    decrypt("--policy policy").fails(2, "the header is not pinned, and the policy asks for that");
+    scratch.file("policy", "{}");
+    decrypt("--policy policy").fails(1, "it is no header policy");
+}

@@ -1,0 +1,517 @@
+//! Pinned headers: what is changed without the key is refused, and named; what is changed by us renews the pin.
+
+use std::sync::Arc;
+
+use atrest_device::{BlockDevice, DeviceError, Geometry, Media, Unshared};
+use atrest_testkit::{Campaign, FaultDevice, Random};
+use atrest_volume::luks2::{HeaderPolicy, Luks2, PIN_TOKEN, PinError, Pinned, VolumeKeyId};
+use atrest_volume::{
+    ChangeError, Credential, Devices, FormatOptions, KeyslotOptions, LockedVolume, Passphrase, PbkdfKind,
+    PbkdfOptions, Priority, Relabel, UnlockError, UnlockOptions, VolumeFormat, VolumeKey,
+};
+use serde_json::Value;
+
+const SIZE: usize = 1 << 20;
+
+fn passphrase() -> Passphrase {
+    Passphrase::copy_from(b"one")
+}
+
+fn cheap() -> KeyslotOptions {
+    let pbkdf = PbkdfOptions {
+        kind: Some(PbkdfKind::Pbkdf2),
+        forced_iterations: Some(1000),
+        ..PbkdfOptions::default()
+    };
+    KeyslotOptions { pbkdf, ..KeyslotOptions::default() }
+}
+
+/// The key of all volumes here.
+fn key() -> VolumeKey {
+    VolumeKey::copy_from(&core::array::from_fn::<u8, 64, _>(|at| at as u8))
+}
+
+fn formatted(options: FormatOptions) -> FaultDevice {
+    let device = FaultDevice::zeroed(SIZE);
+    let volume_key = Some(key());
+    let options = FormatOptions {
+        keyslots_size: Some(3 * 258_048),
+        data_offset: Some(900 << 10),
+        volume_key,
+        keyslot: cheap(),
+        ..options
+    };
+    atrest_volume::format(Devices::together(&device), VolumeFormat::Luks2, &passphrase(), &options)
+        .expect("formats");
+    device
+}
+
+fn pinned(device: &FaultDevice) -> Pinned {
+    Luks2::read(device).expect("a header").pin(device, &key(), false).expect("pins")
+}
+
+fn opened(device: &dyn Media, options: &UnlockOptions) -> Result<(), UnlockError> {
+    let locked = LockedVolume::read(device).expect("a header");
+    let devices = Devices::together(device);
+    locked.unlock_with_key(devices, &key(), options).map(drop)
+}
+
+fn by_policy(policy: &HeaderPolicy) -> UnlockOptions {
+    UnlockOptions { policy: Some(Arc::new(policy.clone())), ..UnlockOptions::default() }
+}
+
+/// The fields that a refusal names.
+fn changed(result: Result<(), UnlockError>) -> String {
+    match result {
+        Err(UnlockError::Pin(PinError::Changed { fields })) => fields.join("; "),
+        other => panic!("it is refused for its pin: {other:?}"),
+    }
+}
+
+#[test]
+fn a_pinned_header_opens_and_its_changes_by_us_renew_the_pin() {
+    let device = formatted(FormatOptions::default());
+    let first = pinned(&device);
+    assert_eq!((first.counter, first.key), (1, VolumeKeyId::of(&key())));
+    let policy = by_policy(&first.policy);
+    assert_eq!(opened(&device, &policy), Ok(()));
+    let mut locked = LockedVolume::read(&device).expect("a header");
+    let two = Passphrase::copy_from(b"two");
+    let three = Passphrase::copy_from(b"three");
+    let slot = locked.add_key(&device, Credential::Passphrase(&passphrase(), None), &two, &cheap());
+    assert_eq!(slot, Ok(1));
+    assert_eq!(opened(&device, &policy), Ok(()));
+    // From here on the volume remembers that the key was shown. One that was read anew does not.
+    locked.relabel(&device, &Relabel { label: Some("a name"), ..Relabel::default() }).expect("renews");
+    let mut other = LockedVolume::read(&device).expect("a header");
+    assert_eq!(other.set_priority(&device, 1, Priority::Ignore), Err(ChangeError::Pinned));
+    assert_eq!(other.kill_slot(&device, 1, false), Err(ChangeError::Pinned));
+    let luks2 = other.luks2_mut().expect("LUKS2");
+    luks2.authorize(&device, Credential::Passphrase(&two, None)).expect("a passphrase");
+    other.set_priority(&device, 1, Priority::Prefer).expect("renews");
+    let mut other = LockedVolume::read(&device).expect("a header");
+    other.change_key(&device, &two, None, &three, &cheap()).expect("renews");
+    assert_eq!(opened(&device, &policy), Ok(()));
+    let mut other = LockedVolume::read(&device).expect("a header");
+    assert_eq!(other.remove_key(&device, &three, false), Ok(1));
+    assert_eq!(opened(&device, &policy), Ok(()));
+    let again = Luks2::read(&device).expect("a header").pin(&device, &key(), false).expect("pins");
+    assert_eq!(again.counter, 7, "add, label, priority, change, remove, and both pins");
+}
+
+#[test]
+fn an_older_pinned_header_is_told_by_the_policy_alone() {
+    let device = formatted(FormatOptions::default());
+    pinned(&device);
+    let older = device.image();
+    let newer = pinned(&device);
+    assert_eq!(opened(&device, &by_policy(&newer.policy)), Ok(()));
+    let back = FaultDevice::new(older);
+    assert_eq!(opened(&back, &UnlockOptions::default()), Ok(()), "it is one of this volume");
+    let error = UnlockError::Pin(PinError::Older { counter: 1, least: 2 });
+    assert_eq!(opened(&back, &by_policy(&newer.policy)), Err(error));
+}
+
+#[test]
+fn another_volume_and_one_without_a_pin_are_refused_by_what_is_outside() {
+    let device = formatted(FormatOptions::default());
+    let of = pinned(&device);
+    let uuid = LockedVolume::read(&device).expect("a header").uuid().to_string();
+    let unpinned = formatted(FormatOptions { uuid: Some(uuid.clone()), ..FormatOptions::default() });
+    let refused = opened(&unpinned, &by_policy(&of.policy));
+    assert_eq!(refused, Err(UnlockError::Pin(PinError::Missing)));
+    // The supplanted volume: the same UUID, pinned by its owner, who knows its passphrase.
+    let supplanted = FaultDevice::zeroed(SIZE);
+    let options = FormatOptions {
+        keyslots_size: Some(3 * 258_048),
+        data_offset: Some(900 << 10),
+        uuid: Some(uuid),
+        keyslot: cheap(),
+        ..FormatOptions::default()
+    };
+    let devices = Devices::together(&supplanted);
+    atrest_volume::format(devices, VolumeFormat::Luks2, &passphrase(), &options).expect("formats");
+    let mut theirs = Luks2::read(&supplanted).expect("a header");
+    let (_, their_key) = theirs.volume_key(&supplanted, &passphrase(), None).expect("opens");
+    theirs.pin(&supplanted, &their_key, false).expect("pins");
+    let unlock = |options: &UnlockOptions| theirs.unlock(devices, &passphrase(), options).map(drop);
+    assert_eq!(unlock(&UnlockOptions::default()), Ok(()), "alone it is a good volume");
+    let expected = of.key.to_string();
+    let other = UnlockError::OtherVolumeKey { expected, found: VolumeKeyId::of(&their_key).to_string() };
+    assert_eq!(unlock(&by_policy(&of.policy)), Err(other.clone()));
+    let by_id = UnlockOptions { expected_key: Some(of.key), ..UnlockOptions::default() };
+    assert_eq!(unlock(&by_id), Err(other));
+    assert_eq!(opened(&device, &by_id), Ok(()));
+    // A volume of LUKS1 answers neither question.
+    let luks1 = FaultDevice::zeroed(4 << 20);
+    let options = FormatOptions { keyslot: cheap(), ..FormatOptions::default() };
+    let devices = Devices::together(&luks1);
+    atrest_volume::format(devices, VolumeFormat::Luks1, &passphrase(), &options).expect("formats");
+    let locked = LockedVolume::read(&luks1).expect("a header");
+    let unlock = locked.unlock(devices, &passphrase(), &by_id).map(drop);
+    assert_eq!(unlock, Err(UnlockError::Pin(PinError::NotLuks2)));
+}
+
+/// Changes the text of both copies, or of one that is the newer then, as somebody without the key does.
+fn edited(image: &[u8], both: bool, change: impl Fn(&str) -> String) -> Option<FaultDevice> {
+    use sha2::{Digest, Sha256};
+    let mut image = image.to_vec();
+    for (at, count) in [(0, 1_u64), (0x4000, u64::from(both))] {
+        if count == 0 {
+            continue;
+        }
+        let copy = &mut image[at..at + 0x4000];
+        let len = copy[4096..].iter().position(|byte| *byte == 0).expect("an end");
+        let text = core::str::from_utf8(&copy[4096..4096 + len]).expect("text");
+        let text = change(text);
+        if text.len() >= 0x3000 {
+            return None;
+        }
+        copy[4096..].fill(0);
+        copy[4096..4096 + text.len()].copy_from_slice(text.as_bytes());
+        let sequence = u64::from_be_bytes(copy[16..24].try_into().expect("8 bytes")) + 1;
+        copy[16..24].copy_from_slice(&sequence.to_be_bytes());
+        copy[448..512].fill(0);
+        let sum = Sha256::digest(&copy[..]);
+        copy[448..480].copy_from_slice(&sum);
+    }
+    Some(FaultDevice::new(image))
+}
+
+#[test]
+fn what_was_changed_is_named() {
+    let device = formatted(FormatOptions::default());
+    pinned(&device);
+    let image = device.image();
+    let named = |from: &str, to: &str| {
+        let edited = edited(&image, true, |text| {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text, "{from}");
+            changed
+        });
+        changed(opened(&edited.expect("it fits"), &UnlockOptions::default()))
+    };
+    assert_eq!(named(r#""iv_tweak":"0""#, r#""iv_tweak":"8""#), r#"segments.0.iv_tweak is now "8""#);
+    assert_eq!(
+        named(r#""encryption":"aes-xts-plain64","sector"#, r#""encryption":"serpent-xts-plain64","sector"#),
+        r#"segments.0.encryption is now "serpent-xts-plain64""#
+    );
+    let flags = named(r#""config":{"#, r#""config":{"flags":["allow-discards"],"#);
+    assert_eq!(flags, r#"config.flags is now ["allow-discards"]"#);
+    let token = named(r#""tokens":{"#, r#""tokens":{"7":{"type":"x","keyslots":["0"]},"#);
+    assert!(token.contains(r#"tokens.7.type is new: "x""#), "{token}");
+    let counter = named(r#""counter":"1""#, r#""counter":"9""#);
+    assert_eq!(counter, "", "the pin itself: no field of the header");
+}
+
+#[test]
+fn a_pin_that_cannot_be_read_or_that_is_not_alone_is_refused() {
+    let device = formatted(FormatOptions::default());
+    pinned(&device);
+    let image = device.image();
+    for (from, to) in [
+        (r#""version":1,"counter""#, r#""version":2,"counter""#),
+        (r#""mac":""#, r#""mac":"AA"#),
+        (r#""counter":"1""#, r#""counter":"01""#),
+        (r#""counter":"1""#, r#""counter":"1","more":1"#),
+    ] {
+        let edited = edited(&image, true, |text| text.replacen(from, to, 1)).expect("it fits");
+        let result = opened(&edited, &UnlockOptions::default());
+        assert!(matches!(result, Err(UnlockError::Pin(PinError::Token(_)))), "{to}: {result:?}");
+    }
+    let twice = edited(&image, true, |text| {
+        text.replacen(
+            r#""tokens":{"#,
+            &format!(r#""tokens":{{"9":{{"type":"{PIN_TOKEN}","keyslots":[]}},"#),
+            1,
+        )
+    });
+    let result = opened(&twice.expect("it fits"), &UnlockOptions::default());
+    assert!(matches!(result, Err(UnlockError::Pin(PinError::Token(_)))), "{result:?}");
+}
+
+/// A device whose header is another one from the second reading on.
+struct Turning {
+    first: FaultDevice,
+    then: FaultDevice,
+    reads: core::sync::atomic::AtomicU32,
+}
+
+impl BlockDevice for Turning {
+    fn size(&self) -> u64 {
+        self.first.size()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.first.geometry()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        let header = offset < 0x8000;
+        let reads = &self.reads;
+        // Of the first reading: how much there is, and the whole of it, of each copy; and what says the version.
+        let turned = header && reads.fetch_add(1, core::sync::atomic::Ordering::Relaxed) >= 5;
+        if turned { &self.then } else { &self.first }.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
+        self.first.write_at(offset, buf)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.first.flush()
+    }
+}
+
+impl Unshared for Turning {}
+
+#[test]
+fn what_was_checked_is_what_is_used() {
+    let device = formatted(FormatOptions::default());
+    let policy = pinned(&device).policy;
+    let weak =
+        edited(&device.image(), true, |text| text.replacen(r#""iv_tweak":"0""#, r#""iv_tweak":"8""#, 1));
+    let reads = core::sync::atomic::AtomicU32::new(0);
+    let turning = Turning { first: device, then: weak.expect("it fits"), reads };
+    let locked = LockedVolume::read(&turning).expect("a header");
+    let devices = Devices::together(&turning);
+    let volume = locked.unlock(devices, &passphrase(), &by_policy(&policy)).expect("the first header");
+    assert_eq!(volume.segments().len(), 1);
+    let reads = turning.reads.load(core::sync::atomic::Ordering::Relaxed);
+    assert_eq!(reads, 5, "the header is read once");
+}
+
+#[test]
+fn no_reencryption_begins_on_a_pinned_header() {
+    use atrest_volume::luks2::reencrypt::{ReencryptError, ReencryptOptions};
+    let device = formatted(FormatOptions::default());
+    pinned(&device);
+    let luks2 = Luks2::read(&device).expect("a header");
+    let before = device.image();
+    let begun =
+        luks2.begin_reencryption_with_key(Devices::together(&device), &key(), &ReencryptOptions::default());
+    match begun.map(drop) {
+        Err(ReencryptError::Change(error)) => assert_eq!(*error, ChangeError::PinnedReencryption),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(device.image(), before);
+}
+
+#[test]
+fn a_keyslot_cheaper_than_any_that_was_ever_made_is_not_tried() {
+    let device = formatted(FormatOptions::default());
+    let weak = edited(&device.image(), true, |text| {
+        text.replacen(r#""iterations":1000,"#, r#""iterations":999,"#, 1)
+    });
+    let weak = weak.expect("it fits");
+    let locked = LockedVolume::read(&weak).expect("a header");
+    let result = locked.unlock(Devices::together(&weak), &passphrase(), &UnlockOptions::default());
+    assert_eq!(result.map(drop), Err(UnlockError::TooCheap { slot: 0 }));
+}
+
+/// A header of its own kind for each number.
+fn some_header(random: &mut Random) -> FaultDevice {
+    let ciphers = ["aes-xts-plain64", "serpent-xts-plain64", "twofish-xts-plain64"];
+    let cipher = ciphers[random.below(3) as usize].parse().expect("a cipher");
+    let device = formatted(FormatOptions {
+        cipher: Some(cipher),
+        data_unit: Some([512, 1024, 2048, 4096][random.below(4) as usize]),
+        label: (random.below(2) == 0).then(|| "label".into()),
+        ..FormatOptions::default()
+    });
+    let mut locked = LockedVolume::read(&device).expect("a header");
+    if random.below(2) == 0 {
+        let second = Passphrase::copy_from(b"two");
+        locked.add_key(&device, Credential::VolumeKey(&key()), &second, &cheap()).expect("a second key");
+    }
+    if random.below(2) == 0 {
+        let token = r#"{"type":"systemd-recovery","keyslots":["0"],"x":{"y":[1,2]}}"#;
+        let luks2 = locked.luks2_mut().expect("LUKS2");
+        luks2.import_token(&device, None, token).expect("a token");
+    }
+    pinned(&device);
+    device
+}
+
+/// The text with one value or name changed, one member taken away or one put in.
+fn mutated(text: &str, random: &mut Random) -> String {
+    let mut value: Value = serde_json::from_str(text).expect("JSON");
+    let mut at = &mut value;
+    loop {
+        let count = at.as_object().map_or(0, serde_json::Map::len);
+        let down = count > 0 && (random.below(8) > 0);
+        if !down {
+            break;
+        }
+        let name = {
+            let object = at.as_object().expect("an object");
+            object.keys().nth(random.below(count as u64) as usize).expect("a member").clone()
+        };
+        if random.below(24) == 0 {
+            at.as_object_mut().expect("an object").remove(&name);
+            return value.to_string();
+        }
+        at = at.as_object_mut().expect("an object").get_mut(&name).expect("a member");
+    }
+    *at = match at.clone() {
+        Value::Number(number) => {
+            let number = number.as_u64().expect("an integer");
+            let steps = [number.wrapping_add(1), number / 2, number * 2, 0, 1, 512, 4096, 1000];
+            Value::from(steps[random.below(8) as usize])
+        }
+        Value::String(string) => {
+            let number = string.parse::<u64>().ok();
+            let strings = [
+                number.map_or_else(|| "aes-cbc-plain64".into(), |number| (number + 4096).to_string()),
+                number.map_or_else(|| "sha1".into(), |number| (number / 2).to_string()),
+                number.map_or_else(|| "cipher_null-ecb".into(), |number| (number + 8).to_string()),
+                "aes-xts-plain".into(),
+                "0".into(),
+                format!("{string}x"),
+                string.chars().rev().collect(),
+                String::new(),
+            ];
+            Value::from(strings[random.below(8) as usize].as_str())
+        }
+        Value::Array(mut items) => {
+            match random.below(3) {
+                0 => drop(items.pop()),
+                1 => items.push(Value::from("0")),
+                _ => items.push(Value::from("allow-discards")),
+            }
+            Value::Array(items)
+        }
+        Value::Object(mut members) => {
+            members.insert(format!("{}", random.below(9)), Value::from("new"));
+            Value::Object(members)
+        }
+        other => other,
+    };
+    value.to_string()
+}
+
+/// Whether two texts say the same, apart from the order of members and the marks of the pin, which authenticate nothing.
+fn says_the_same(a: &str, b: &str) -> bool {
+    let said = |text: &str| {
+        let mut value: Value = serde_json::from_str(text).expect("JSON");
+        for (_, token) in value["tokens"].as_object_mut().into_iter().flatten() {
+            if token["type"] == PIN_TOKEN
+                && let Some(members) = token.as_object_mut()
+            {
+                members.remove("fields");
+            }
+        }
+        value
+    };
+    said(a) == said(b)
+}
+
+#[test]
+fn no_header_that_was_changed_without_the_key_is_accepted() {
+    const CAMPAIGN: Campaign = Campaign::new("pinned headers, changed", 2, 50);
+    const MUTANTS: u64 = 500;
+    let each = if Campaign::is_full() { MUTANTS } else { 100 };
+    let (mut mutants, mut by_pin, mut by_rules) = (0, 0, 0);
+    for seed in CAMPAIGN.seeds() {
+        let mut random = Random::new(seed);
+        let image = some_header(&mut random).image();
+        assert_eq!(opened(&FaultDevice::new(image.clone()), &UnlockOptions::default()), Ok(()));
+        let len = image[4096..].iter().position(|byte| *byte == 0).expect("an end");
+        let before = core::str::from_utf8(&image[4096..4096 + len]).expect("text").to_string();
+        for _ in 0..each {
+            let text = mutated(&before, &mut random);
+            let both = random.below(2) == 0;
+            let Some(mutant) = edited(&image, both, |_| text.clone()) else { continue };
+            mutants += 1;
+            let Ok(locked) = LockedVolume::read(&mutant) else {
+                by_rules += 1;
+                continue;
+            };
+            let says = locked.luks2().expect("LUKS2").metadata_text();
+            let opened =
+                locked.unlock_with_key(Devices::together(&mutant), &key(), &UnlockOptions::default());
+            match opened {
+                // A copy that breaks a rule leaves the other one, which is as it was.
+                Ok(_) if says_the_same(&says, &before) => by_rules += 1,
+                Ok(_) => {
+                    // Without the pin it is a header that nobody pinned: the policy's matter.
+                    assert!(!locked.luks2().expect("LUKS2").is_pinned(), "seed {seed}: {text}");
+                }
+                Err(UnlockError::Pin(_)) => by_pin += 1,
+                Err(_) => by_rules += 1,
+            }
+            // With a policy that asks for a pin, none is left that opens as something else.
+            let policy = Luks2::read(&FaultDevice::new(image.clone())).expect("a header");
+            let mut policy = HeaderPolicy::of(&policy.header_pair().header);
+            policy.pinned = Some(1);
+            let by = locked.unlock_with_key(Devices::together(&mutant), &key(), &by_policy(&policy));
+            assert!(by.is_err() || says_the_same(&says, &before), "seed {seed}, by its policy: {text}");
+        }
+    }
+    println!("{mutants} mutants: {by_pin} refused by the pin, {by_rules} by rules or in one copy only");
+    assert!(by_pin > mutants / 20 && mutants > 0, "{by_pin} of {mutants}");
+}
+
+/// Whatever cryptsetup does to volumes that nobody pinned: they open, by a policy of themselves, and pinned, too.
+#[test]
+fn no_header_that_cryptsetup_made_is_refused() {
+    use atrest_testkit::Scratch;
+    use atrest_testkit::cryptsetup::cryptsetup;
+
+    const CAMPAIGN: Campaign = Campaign::new("headers by cryptsetup", 1, 100);
+    let mut headers = 0;
+    for seed in CAMPAIGN.seeds() {
+        let mut random = Random::new(seed);
+        let scratch = Scratch::new();
+        for (name, text) in [("one", "one"), ("two", "two"), ("three", "three")] {
+            scratch.file(name, text);
+        }
+        scratch.file("vol", vec![0; 20 << 20]);
+        let run = |line: &str| cryptsetup(line).current_dir(scratch.as_path()).ok();
+        let mut check = || {
+            headers += 1;
+            let device = FaultDevice::new(scratch.read("vol"));
+            let mut luks2 = Luks2::read(&device).expect("a header");
+            let policy = HeaderPolicy::of(&luks2.header_pair().header);
+            let devices = Devices::together(&device);
+            let unlocked = luks2.unlock(devices, &passphrase(), &by_policy(&policy)).map(drop);
+            assert_eq!(unlocked, Ok(()), "seed {seed}");
+            let (_, key) = luks2.volume_key(&device, &passphrase(), None).expect("opens");
+            let pinned = luks2.pin(&device, &key, false).expect("pins");
+            let again = Luks2::read(&device).expect("a header");
+            let unlocked = again.unlock_with_key(devices, &key, &by_policy(&pinned.policy)).map(drop);
+            assert_eq!(unlocked, Ok(()), "seed {seed}, pinned");
+        };
+        let cost = |random: &mut Random| match random.below(3) {
+            0 => "--pbkdf pbkdf2 --pbkdf-force-iterations 1000",
+            1 => "--pbkdf argon2id --pbkdf-force-iterations 4 --pbkdf-memory 32 --pbkdf-parallel 1",
+            _ => "--pbkdf argon2i --pbkdf-force-iterations 4 --pbkdf-memory 64 --pbkdf-parallel 2",
+        };
+        let cipher = ["aes-xts-plain64 -s 512", "aes-xts-plain64 -s 256", "aes-cbc-essiv:sha256 -s 256"];
+        let sector = [512, 4096][random.index(2)];
+        let (cipher, first) = (random.pick(&cipher), cost(&mut random));
+        run(&format!("luksFormat --type luks2 -c {cipher} --sector-size {sector} {first} vol one"));
+        check();
+        for _ in 0..4 {
+            let with = cost(&mut random);
+            let line = match random.below(8) {
+                0 => format!("luksAddKey {with} -d one vol two"),
+                1 => format!("luksAddKey --unbound -s 256 {with} vol three"),
+                2 => format!("luksChangeKey {with} -d one vol one"),
+                3 => format!("luksConvertKey {with} -d one vol"),
+                4 => format!("config --label seed{seed} --subsystem {} vol", random.below(9)),
+                5 => "config --priority prefer -S 0 vol".into(),
+                6 => "token add --key-description atrest:none vol".into(),
+                _ => format!("luksUUID --uuid 11111111-9e27-4efe-a4d5-15ad146c{:04x} vol", random.below(9)),
+            };
+            run(&line);
+            check();
+        }
+    }
+    println!("{headers} headers, none refused");
+    assert!(headers > 0);
+}
