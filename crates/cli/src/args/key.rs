@@ -38,7 +38,7 @@ pub struct TargetArgs {
     pub store: Option<PathBuf>,
 }
 
-/// Give the volume one more passphrase, or let a TPM, a server or a recovery key open it.
+/// Give the volume one more passphrase, or let a TPM, a security key, a server or a recovery key open it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -46,6 +46,7 @@ Examples:
   atrest key add secret.img --key-file old.key --new-key-file new.key --new-key-slot 3
   atrest key add card.img --store card.store
   atrest key add secret.img --tpm2 --pcrs 7+11 --pin
+  atrest key add secret.img --fido2 --pin
   atrest key add secret.img --tang http://10.0.0.1
   atrest key add secret.img --recovery
   atrest key add secret.img --volume-key-file vk.bin --new-passphrase-fd 3 3< pass.txt

@@ -12,6 +12,7 @@ mod df;
 mod drivers;
 mod ecryptfs;
 mod ecryptfs_foreign;
+mod fido2;
 mod flash;
 mod flash_oracle;
 mod flash_sizes;

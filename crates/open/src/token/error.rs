@@ -41,6 +41,9 @@ pub enum TokenError {
     /// The TPM did not do it.
     #[cfg(feature = "tpm")]
     Tpm(atrest_tpm::TpmError),
+    /// The security key did not do it.
+    #[cfg(feature = "fido2")]
+    Fido2(atrest_fido2::Fido2Error),
     /// It was bound by a pin of clevis that is not known here.
     UnknownPin {
         /// What the pin is called.
@@ -96,6 +99,16 @@ impl From<atrest_tpm::TpmError> for TokenError {
     }
 }
 
+#[cfg(feature = "fido2")]
+impl From<atrest_fido2::Fido2Error> for TokenError {
+    fn from(error: atrest_fido2::Fido2Error) -> Self {
+        match error {
+            atrest_fido2::Fido2Error::WrongPin => Self::WrongPin,
+            error => Self::Fido2(error),
+        }
+    }
+}
+
 impl TokenError {
     /// Whether it is a token to use, and only its passphrase is missing or wrong.
     pub fn is_refusal(&self) -> bool {
@@ -123,6 +136,8 @@ impl fmt::Display for TokenError {
             Self::Derivation { error } => write!(f, "its PIN can't be derived: {error}"),
             #[cfg(feature = "tpm")]
             Self::Tpm(error) => error.fmt(f),
+            #[cfg(feature = "fido2")]
+            Self::Fido2(error) => error.fmt(f),
             Self::UnknownPin { name } => write!(f, "clevis' pin {name:?} can't be used here"),
             Self::BadUrl { url } => write!(f, "{url:?} is no address of the form http://HOST[:PORT]"),
             Self::Unreachable { url, error } => write!(f, "the server {url} can't be reached: {error}"),

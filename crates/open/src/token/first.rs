@@ -56,7 +56,11 @@ impl<S: KeySource<Key = Key>> TokensFirst<S> {
                 self.pass_over(token, why);
                 return Ok(None);
             };
-            match self.then.during(|| token.key(Some(&pin))) {
+            let key = match token.is_touched() {
+                true => token.key_touching(Some(&pin), &mut || self.then.touch(&token)),
+                false => self.then.during(|| token.key(Some(&pin))),
+            };
+            match key {
                 Ok(key) => {
                     self.tried = Some(token);
                     return Ok(Some(Key::Token(key)));
@@ -79,7 +83,7 @@ impl<S: KeySource<Key = Key>> KeySource for TokensFirst<S> {
 
     fn next_key(&mut self) -> Result<Option<Key>, S::Error> {
         while let Some(token) = self.tokens.next() {
-            match token.key(None) {
+            match token.key_touching(None, &mut || self.then.touch(&token)) {
                 Ok(key) => {
                     self.tried = Some(token);
                     return Ok(Some(Key::Token(key)));

@@ -4,7 +4,7 @@ use core::str::FromStr;
 
 use atrest_cipher::CipherSpec;
 use atrest_device::Media;
-use atrest_format::luks2::{CopyKind, KeyslotKind, MAX_KEYSLOTS, SegmentKind, area_size};
+use atrest_format::luks2::{CopyKind, KeyslotKind, MAX_KEYSLOTS, Metadata, SegmentKind, area_size};
 use atrest_kdf::Hash;
 
 use super::keyslot::{self, Plan, Sealed};
@@ -28,15 +28,33 @@ impl Luks2 {
         options: &KeyslotOptions,
     ) -> Result<u32, ChangeError> {
         let mut session = Session::begin(self, header)?;
-        let key = session.data_key(existing)?;
-        let digest = session.metadata().digest_of_segment(0).map(|digest| digest.id);
-        let digest = digest.ok_or(UnlockError::WrongVolumeKey)?;
-        let id = free_slot(&session, options.slot)?;
-        let sealed = seal(&session, id, &key, new, options)?;
-        let next = session.metadata().with_keyslot(&sealed.keyslot, digest).map_err(ChangeError::Header)?;
+        let (id, sealed, next) = with_new_key(&mut session, existing, new, options)?;
         store(&mut session, &sealed, next)?;
         session.finish(self);
         Ok(id)
+    }
+
+    /// Adds a keyslot, and a token under the first free number that says what opens it, whose text `token` makes for the keyslot's number. One
+    /// header lists both. Returns both numbers.
+    ///
+    /// # Errors
+    /// [`ChangeError::TokenInUse`] if no number is free, [`ChangeError::BadToken`] if the text is no token object. Otherwise it fails where
+    /// [`add_key`](Self::add_key) does.
+    pub fn add_key_with_token(
+        &mut self,
+        header: &dyn Media,
+        existing: Credential<'_>,
+        new: &Passphrase,
+        options: &KeyslotOptions,
+        token: &dyn Fn(u32) -> String,
+    ) -> Result<(u32, u32), ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let number = session.metadata().free_token().ok_or(ChangeError::TokenInUse)?;
+        let (id, sealed, next) = with_new_key(&mut session, existing, new, options)?;
+        let next = next.with_token(number, &token(id)).map_err(|_| ChangeError::BadToken)?;
+        store(&mut session, &sealed, next)?;
+        session.finish(self);
+        Ok((id, number))
     }
 
     /// Adds a keyslot for a key of its own, which encrypts no data here. Returns its number.
@@ -239,6 +257,22 @@ impl Luks2 {
     }
 }
 
+/// Prepares a keyslot for the volume key that `existing` opens: its number, it, and the metadata that list it. Nothing is written.
+fn with_new_key(
+    session: &mut Session<'_>,
+    existing: Credential<'_>,
+    new: &Passphrase,
+    options: &KeyslotOptions,
+) -> Result<(u32, Sealed, Metadata), ChangeError> {
+    let key = session.data_key(existing)?;
+    let digest = session.metadata().digest_of_segment(0).map(|digest| digest.id);
+    let digest = digest.ok_or(UnlockError::WrongVolumeKey)?;
+    let id = free_slot(session, options.slot)?;
+    let sealed = seal(session, id, &key, new, options)?;
+    let next = session.metadata().with_keyslot(&sealed.keyslot, digest).map_err(ChangeError::Header)?;
+    Ok((id, sealed, next))
+}
+
 /// The number that a new keyslot gets.
 fn free_slot(session: &Session<'_>, wish: Option<u32>) -> Result<u32, ChangeError> {
     match wish {
@@ -289,11 +323,7 @@ fn area_cipher(
 }
 
 /// Writes a keyslot's area, makes it durable, then writes the headers that list it.
-fn store(
-    session: &mut Session<'_>,
-    sealed: &Sealed,
-    next: atrest_format::luks2::Metadata,
-) -> Result<(), ChangeError> {
+fn store(session: &mut Session<'_>, sealed: &Sealed, next: Metadata) -> Result<(), ChangeError> {
     let next = session.next(next)?;
     session.device.write_at(sealed.keyslot.area.offset, &sealed.material)?;
     session.device.flush()?;

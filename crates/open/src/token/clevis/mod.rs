@@ -18,7 +18,7 @@ use serde_json::Value;
 pub use bind::{Advertised, Bound, advertised, bind};
 use jwe::Jwe;
 
-use super::{Kind, TokenError};
+use super::{Help, Kind, TokenError};
 
 /// The type of the tokens.
 pub const KIND_NAME: &str = "clevis";
@@ -61,7 +61,7 @@ fn pin_needs(jwe: &Jwe, depth: u32) -> String {
     }
 }
 
-fn passphrase(text: &str, _: Option<&Passphrase>) -> Result<Passphrase, TokenError> {
+fn passphrase(text: &str, _: Help<'_>) -> Result<Passphrase, TokenError> {
     if text.len() > MAX {
         return Err(TokenError::Malformed);
     }
