@@ -1,7 +1,7 @@
 //! What is asked of a security key: its description, a credential, and the secret that goes with one.
 
 use atrest_kdf::{Hash, digest};
-use atrest_secret::{Passphrase, SecretBytes};
+use atrest_secret::{Passphrase, SecretBytes, with_wiped_stack};
 
 use crate::cbor::{Value, Writer};
 use crate::hid::{Channel, Patience, Reports};
@@ -119,12 +119,11 @@ impl SecurityKey {
         request: &Request<'_>,
         touch: &mut dyn FnMut(),
     ) -> Result<SecretBytes, Fido2Error> {
+        let mut once = |wanted| with_wiped_stack(|| self.secret_once(request, wanted, touch));
         match request.touch {
-            Some(wanted) => self.secret_once(request, wanted, touch),
-            None => match self.secret_once(request, false, touch) {
-                Err(Fido2Error::TouchNeeded | Fido2Error::Code(0x2b)) => {
-                    self.secret_once(request, true, touch)
-                }
+            Some(wanted) => once(wanted),
+            None => match once(false) {
+                Err(Fido2Error::TouchNeeded | Fido2Error::Code(0x2b)) => once(true),
                 done => done,
             },
         }
@@ -193,6 +192,16 @@ impl SecurityKey {
     /// # Errors
     /// [`Fido2Error::PinNeeded`] if it has a PIN and none is given.
     pub fn make_credential(
+        &mut self,
+        rp: (&str, &str),
+        user: (&[u8], &str),
+        pin: Option<&Passphrase>,
+        touch: &mut dyn FnMut(),
+    ) -> Result<Credential, Fido2Error> {
+        with_wiped_stack(|| self.make(rp, user, pin, touch))
+    }
+
+    fn make(
         &mut self,
         rp: (&str, &str),
         user: (&[u8], &str),

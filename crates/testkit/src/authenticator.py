@@ -153,8 +153,7 @@ def info():
     options["clientPin"] = WANTED["pin"] is not None
     extensions = [] if WANTED["fault"] == "no secrets" else ["credProtect", "hmac-secret"]
     answer = {1: ["FIDO_2_0", "FIDO_2_1"], 2: extensions, 3: bytes(range(16)), 4: options, 5: 1200}
-    if WANTED["protocols"] != [1]:
-        answer[6] = WANTED["protocols"]
+    answer[6] = WANTED["protocols"]
     return answer
 
 

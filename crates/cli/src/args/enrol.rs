@@ -56,6 +56,8 @@ const ENROLS: &[&str] = &[
     "iter_time",
     "pbkdf_force_iterations",
     "pbkdf_memory",
+    "for_memory",
+    "for_time",
     "pbkdf_parallel",
     "hash",
     "garlic",

@@ -117,16 +117,22 @@ pub struct KeyChangeArgs {
     pub pbkdf: PbkdfArgs,
 }
 
-/// Remove a passphrase: the keyslot it opens is wiped.
+/// Remove a passphrase: the keyslot it opens is wiped. Or remove everything of a kind.
+///
+/// With --kind a passphrase of a keyslot that stays is asked for first; --yes alone skips that. The tokens of the keyslots go with them.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest key remove secret.img
   atrest key remove secret.img --key-file lost.key --yes
+  atrest key remove secret.img --kind tpm2,fido2
   atrest key remove card.img --store card.store")]
 pub struct KeyRemoveArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+    /// Wipe all keyslots that are opened by this (LUKS2). Several are joined by commas.
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
+    pub kind: Vec<KeyKind>,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
 }
@@ -216,6 +222,27 @@ pub struct KeyPriorityArgs {
     /// Its priority.
     #[arg(value_enum)]
     pub priority: Priority,
+}
+
+/// What opens a keyslot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeyKind {
+    /// Passphrases and key files: what no token stands for.
+    Passphrase,
+    /// Recovery keys.
+    Recovery,
+    /// TPMs, as systemd or clevis has them.
+    Tpm2,
+    /// FIDO2 security keys.
+    Fido2,
+    /// Smart cards.
+    Pkcs11,
+    /// Tang servers.
+    Tang,
+    /// Whatever clevis has bound.
+    Clevis,
+    /// Keys in the kernel's keyring.
+    Keyring,
 }
 
 /// When a keyslot is tried.

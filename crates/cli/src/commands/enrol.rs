@@ -136,7 +136,14 @@ fn tang(url: &str, _: Option<&str>, _: &Output) -> Result<New, Failure> {
 }
 
 fn refused(error: TokenError) -> Failure {
-    Failure::new(Code::Device, format!("no keyslot is made: {error}"))
+    let failure = Failure::new(Code::Device, format!("no keyslot is made: {error}"));
+    match error {
+        TokenError::Unreachable { url, .. } => failure.hint(format!(
+            "see that the server runs and is asked by its right address: `curl {url}/adv` asks it, too"
+        )),
+        TokenError::BadUrl { .. } => failure.hint("as in --tang http://10.0.0.1:7500"),
+        _ => failure,
+    }
 }
 
 /// How a keyslot is made whose passphrase nobody can guess: as systemd does.

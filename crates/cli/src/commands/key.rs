@@ -1,7 +1,7 @@
 //! `atrest key …`.
 
 use atrest_engine::Access;
-use atrest_open::token::Token;
+use atrest_open::token::{Factor, Token};
 use atrest_secret::{OsRandom, Passphrase, VolumeKey};
 use atrest_volume::{ChangeError, Credential, Devices, KeyslotOptions, UnlockOptions};
 use serde_json::json;
@@ -61,7 +61,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         let spinner = progress::spinner("deriving the key", output);
         let added = new.add(&mut target, Credential::VolumeKey(&key), &passphrase, &options);
         spinner.finish_and_clear();
-        let (slot, stored) = added.map_err(|error| Failure::from(error).at(target.path))?;
+        let (slot, stored) = added.map_err(|error| new.failure(error).at(target.path))?;
         token = stored;
         slot
     } else {
@@ -89,7 +89,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         };
         let added = new.add(&mut target, credential, &passphrase, &options);
         spinner.finish_and_clear();
-        let (slot, stored) = added.map_err(|error| Failure::from(error).at(target.path))?;
+        let (slot, stored) = added.map_err(|error| new.failure(error).at(target.path))?;
         token = stored;
         slot
     };
@@ -203,6 +203,17 @@ impl New<'_> {
     }
 }
 
+impl New<'_> {
+    fn failure(&self, error: ChangeError) -> Failure {
+        match (self, &error) {
+            (Self::Enrolled(_), ChangeError::TokenInUse) => {
+                Failure::from(error).within("no keyslot is made, as no token can say what opens it")
+            }
+            _ => error.into(),
+        }
+    }
+}
+
 /// What proves that a passphrase may be added.
 enum Existing {
     /// What a typed passphrase opened, before the new one was asked for.
@@ -281,6 +292,9 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
         return flash::key::remove(args, output);
     }
     let mut target = Target::change(&args.target)?;
+    if !args.kind.is_empty() {
+        return remove_kinds(args, &mut target, output);
+    }
     let Target { path, device, locked } = &mut target;
     let mut last = None;
     let mut slot = with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
@@ -300,6 +314,52 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
         slot = removed.map_err(|error| Failure::from(error).at(target.path))?;
     }
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is removed"))
+}
+
+/// Wipes the keyslots of some kinds.
+fn remove_kinds(args: &KeyRemoveArgs, target: &mut Target<'_>, output: &Output) -> Result<(), Failure> {
+    let path = header_path(&args.target);
+    let at = |error: ChangeError| Failure::from(error).at(path);
+    target.locked.luks2_mut().map_err(at)?;
+    let kinds: Vec<Factor> = args.kind.iter().copied().map(options::factor).collect();
+    let slots = Factor::keyslots(&kinds, &target.locked);
+    if slots.is_empty() {
+        return Err(Failure::parameters("no keyslot is of this kind")
+            .at(path)
+            .hint("`atrest key list` shows what opens each"));
+    }
+    let opens = |slot: u32| target.locked.opens_data(slot);
+    let last = slots.iter().any(|slot| opens(*slot))
+        && !target
+            .locked
+            .info()
+            .keyslots
+            .iter()
+            .any(|keyslot| !slots.contains(&keyslot.id) && opens(keyslot.id));
+    let source = Source::from(&args.passphrase);
+    if last {
+        confirm_last(target, output)?;
+    } else if !output.says_yes() || !source.is_prompt() {
+        let opened = with_passphrase(&source, target.path, output, |passphrase| {
+            target.locked.test_passphrase(&target.device, passphrase, None)
+        })?;
+        if slots.contains(&opened) {
+            return Err(Failure::parameters(format!(
+                "the passphrase is that of keyslot {opened}, which would go"
+            ))
+            .hint("give one of a keyslot that stays, or pass --yes alone"));
+        }
+        if let Some(slot) = slots.iter().copied().find(|slot| opens(*slot)) {
+            check_other(target, opened, slot)?;
+        }
+    }
+    let luks2 = target.locked.luks2_mut().map_err(at)?;
+    let tokens = luks2.remove_keyslots(&target.device, &slots, last).map_err(at)?;
+    let numbers: Vec<String> = slots.iter().map(u32::to_string).collect();
+    output.done(
+        &json!({ "keyslots": slots, "tokens": tokens }),
+        &format!("wiped: keyslots {}, and {} of their tokens", numbers.join(", "), tokens.len()),
+    )
 }
 
 pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {

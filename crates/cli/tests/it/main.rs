@@ -28,6 +28,7 @@ mod integrity_kills;
 mod integritysetup;
 mod kdf_cost;
 mod kdf_limit;
+mod key_kinds;
 mod keyring_keys;
 mod keyring_tokens;
 mod keys;

@@ -83,6 +83,8 @@ pub enum TokenError {
         /// Why the others have not.
         why: String,
     },
+    /// Those that have shares take too long, all together.
+    TooLong,
     /// No random numbers could be had.
     NoRandom,
     /// None of its keyslots opens with what it has.
@@ -151,6 +153,7 @@ impl fmt::Display for TokenError {
             Self::TooFew { opened, needed, why } => {
                 write!(f, "{opened} of the {needed} shares that it needs can be had: {why}")
             }
+            Self::TooLong => f.write_str("it was not asked, as the others took too long"),
             Self::NoRandom => f.write_str("the random source failed"),
             Self::Wrong => f.write_str("no keyslot of it opens with its passphrase"),
         }

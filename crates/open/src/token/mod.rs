@@ -8,6 +8,7 @@ pub mod clevis;
 #[cfg(any(feature = "fido2", feature = "tpm"))]
 mod enrolled;
 mod error;
+mod factor;
 #[cfg(feature = "fido2")]
 pub mod fido2;
 mod first;
@@ -23,6 +24,7 @@ use atrest_volume::{LockedVolume, TokenInfo, UnlockError};
 #[cfg(any(feature = "fido2", feature = "tpm"))]
 pub use enrolled::Enrolled;
 pub use error::TokenError;
+pub use factor::Factor;
 pub use first::TokensFirst;
 
 use crate::MayBeWrongKey;

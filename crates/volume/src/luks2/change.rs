@@ -4,7 +4,9 @@ use core::str::FromStr;
 
 use atrest_cipher::CipherSpec;
 use atrest_device::Media;
-use atrest_format::luks2::{CopyKind, KeyslotKind, MAX_KEYSLOTS, Metadata, SegmentKind, area_size};
+use atrest_format::luks2::{
+    CopyKind, Keyslot, KeyslotKind, MAX_KEYSLOTS, Metadata, SegmentKind, Token, area_size,
+};
 use atrest_kdf::Hash;
 
 use super::keyslot::{self, Plan, Sealed};
@@ -138,6 +140,51 @@ impl Luks2 {
         remove(&mut session, slot, last_may_go)?;
         session.finish(self);
         Ok(())
+    }
+
+    /// Removes several keyslots, and the tokens that open none of the others. All areas are wiped before the one header that forgets them is
+    /// written. Returns the numbers of the tokens.
+    ///
+    /// # Errors
+    /// [`ChangeError::NoSuchKeyslot`] if one of them is not there, [`ChangeError::LastKeyslot`] if nothing would open the data any more and
+    /// `last_may_go` is not set. Otherwise it fails where [`LockedVolume::kill_slot`](crate::LockedVolume::kill_slot) does.
+    pub fn remove_keyslots(
+        &mut self,
+        header: &dyn Media,
+        slots: &[u32],
+        last_may_go: bool,
+    ) -> Result<Vec<u32>, ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let metadata = session.metadata();
+        let opens = |keyslot: &Keyslot| {
+            matches!(keyslot.kind, KeyslotKind::Luks2 { .. }) && session.volume.opens_data(keyslot.id)
+        };
+        let mut areas = Vec::new();
+        let mut last = None;
+        for slot in slots {
+            let keyslot = metadata.keyslot(*slot).ok_or(ChangeError::NoSuchKeyslot { slot: *slot })?;
+            areas.push((keyslot.area.offset, keyslot.area.size));
+            last = Some(*slot).filter(|_| opens(keyslot)).or(last);
+        }
+        let stays = metadata.keyslots().iter().any(|keyslot| !slots.contains(&keyslot.id) && opens(keyslot));
+        if let Some(slot) = last.filter(|_| !stays && !last_may_go) {
+            return Err(ChangeError::LastKeyslot { slot });
+        }
+        let orphaned = |token: &&Token| {
+            !token.keyslots.is_empty() && token.keyslots.iter().all(|slot| slots.contains(slot))
+        };
+        let tokens: Vec<u32> = metadata.tokens().iter().filter(orphaned).map(|token| token.id).collect();
+        let mut next = metadata.without_keyslots(slots).map_err(ChangeError::Header)?;
+        for token in &tokens {
+            next = next.without_token(*token).map_err(ChangeError::Header)?;
+        }
+        let next = session.next(next)?;
+        for (offset, size) in areas {
+            media::wipe(header, offset, size)?;
+        }
+        session.commit(next)?;
+        session.finish(self);
+        Ok(tokens)
     }
 
     /// Wipes the whole keyslots area and forgets every keyslot. The data and its description stay.
