@@ -10,6 +10,7 @@ mod control;
 mod crc;
 mod ecryptfs;
 mod faces;
+mod fido2;
 mod fit_edited;
 mod flash;
 mod flash_built;
@@ -46,6 +47,7 @@ pub use control::control;
 pub(crate) use crc::crc32;
 pub use ecryptfs::{ecryptfs_header, ecryptfs_name, ecryptfs_wrapped};
 pub use faces::{checkpoint, checkpoint_seed, nbd, session};
+pub use fido2::{fido2, fido2_seeds};
 pub use fit_edited::fit_edited;
 pub use flash::{flash_header, flash_header_seed};
 pub use flash_built::flash_header_built;
@@ -126,6 +128,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nbd_client", nbd_client),
     ("token", token),
     ("tpm", tpm),
+    ("fido2", fido2),
     ("key_value", key_value),
     ("verity", verity),
     ("integrity", integrity),

@@ -1,6 +1,6 @@
 //! Tokens whose passphrase a TPM or a server has: their JSON, and what the TPM and the server answer.
 
-use atrest_open::token::{clevis, tpm2};
+use atrest_open::token::{clevis, fido2, tpm2};
 use atrest_secret::SecretArray;
 use atrest_tpm::{Bank, Pcrs, Policy, Sealed, SignedPolicy, SigningKey, Template, Tpm, TpmError, Transport};
 
@@ -11,6 +11,7 @@ pub fn token(data: &[u8]) {
     if let Ok(text) = core::str::from_utf8(data) {
         let _ = tpm2::check(text);
         let _ = clevis::check(text);
+        let _ = fido2::check(text);
         if let Some(key) = SigningKey::from_der(data) {
             assert_ne!(key.fingerprint(), &[0; 32]);
         }
@@ -100,11 +101,13 @@ pub fn token_seeds() -> Vec<(&'static str, Vec<u8>)> {
     let clevis = format!(
         r#"{{"type":"clevis","keyslots":["1"],"jwe":{{"ciphertext":"AA","encrypted_key":"","iv":"AAAAAAAAAAAAAAAA","protected":"{header}","tag":"AAAAAAAAAAAAAAAAAAAAAA"}}}}"#
     );
+    let fido2 = r#"{"type":"systemd-fido2","keyslots":["1"],"fido2-credential":"AQI=","fido2-salt":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","fido2-rp":"io.systemd.cryptsetup","fido2-clientPin-required":true,"fido2-up-required":true,"fido2-uv-required":false}"#.to_owned();
     let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/jwk+json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
     vec![
         ("first", first.into_bytes()),
         ("last", last.into_bytes()),
         ("clevis", clevis.into_bytes()),
+        ("fido2", fido2.into_bytes()),
         ("answer", answer.into()),
         ("signer", signer()),
     ]

@@ -114,6 +114,10 @@ impl<K> KeySource for Asked<'_, K> {
         Ok(Some(pin).filter(|pin| !pin.expose().is_empty()))
     }
 
+    fn touch(&mut self, token: &Token) {
+        eprintln!("atrest: touch the security key of token {}", token.info.id);
+    }
+
     fn wrong(&mut self, _: &dyn Display) {
         if self.tries > 0 {
             eprintln!("atrest: {}; try again", self.wrong);

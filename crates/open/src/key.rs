@@ -57,6 +57,11 @@ pub trait KeySource {
         Ok(None)
     }
 
+    /// Somebody has to touch the security key that a token stands for, and it waits.
+    fn touch(&mut self, token: &Token) {
+        let _ = token;
+    }
+
     /// This key was right.
     fn right(&mut self, key: Self::Key) {
         drop(key);

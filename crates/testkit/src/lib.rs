@@ -11,6 +11,7 @@
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
 //! * [`nbd`]: a client of NBD that shares no code with ours; [`nbd_server`]: the servers that people use.
+//! * [`authenticator`]: a FIDO2 security key in software, by OpenSSL; [`swtpm`]: a TPM in software.
 //! * [`bitlocker`]: volumes of BitLocker, made by libgcrypt.
 //! * [`fvault2`]: volumes of FileVault 2, made by libgcrypt.
 //! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt; [`tcplay`]: those of tcplay.
@@ -28,6 +29,7 @@
 
 pub mod again;
 pub mod atrest;
+pub mod authenticator;
 pub mod bitlocker;
 pub mod board;
 pub mod campaign;
@@ -60,6 +62,7 @@ pub mod torn;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod valgrind;
 
+pub use authenticator::{SecurityKeyKind, SoftKey};
 pub use campaign::Campaign;
 pub use discards::DiscardDevice;
 pub use fault::FaultDevice;

@@ -62,7 +62,8 @@ impl Tpm {
                 (&other, other.point.ok_or(TpmError::NoCurve)?)
             }
         };
-        let (salt, sent) = salt_to(&point)?;
+        let mut salt = SecretArray::zeroed();
+        let sent = salt_to(&point, &mut salt)?;
         let mut nonce = [0; 32];
         OsRandom.fill(&mut nonce)?;
         let parameters = Bytes::default().sized(&nonce)?.sized(&sent)?.u8(kind as u8);
@@ -127,8 +128,8 @@ impl Tpm {
     }
 }
 
-/// A fresh salt that the owner of this point alone derives, and what is sent for it (part 1, annex C.6.1).
-fn salt_to(point: &PublicKey) -> Result<(SecretArray<32>, Vec<u8>), TpmError> {
+/// Makes a salt that the owner of this point alone derives. Returns what is sent for it (part 1, annex C.6.1).
+fn salt_to(point: &PublicKey, salt: &mut SecretArray<32>) -> Result<Vec<u8>, TpmError> {
     with_wiped_stack(|| {
         let mut scalar = scalar()?;
         let ephemeral = Sec1Point::from(PublicKey::from_secret_scalar(&scalar));
@@ -138,10 +139,9 @@ fn salt_to(point: &PublicKey) -> Result<(SecretArray<32>, Vec<u8>), TpmError> {
         let (Some(x), Some(y), Some(their_x)) = (ephemeral.x(), ephemeral.y(), theirs.x()) else {
             return Err(TpmError::Malformed);
         };
-        let mut salt = SecretArray::<32>::zeroed();
-        digest(Hash::Sha256, &[&1_u32.to_be_bytes(), &shared, b"SECRET\0", x, their_x], &mut *salt);
+        digest(Hash::Sha256, &[&1_u32.to_be_bytes(), &shared, b"SECRET\0", x, their_x], &mut **salt);
         shared.zeroize();
-        Ok((salt, Bytes::default().sized(x)?.sized(y)?.0))
+        Ok(Bytes::default().sized(x)?.sized(y)?.0)
     })
 }
 

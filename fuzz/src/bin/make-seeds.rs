@@ -552,6 +552,9 @@ impl Seeds {
         for (name, seed) in atrest_fuzz::tpm_seeds() {
             self.put("tpm", name, &seed);
         }
+        for (name, seed) in atrest_fuzz::fido2_seeds() {
+            self.put("fido2", name, &seed);
+        }
     }
 
     fn nbd_client(&self) {

@@ -144,6 +144,7 @@ samples! {
     nbd_client: 3_000;
     token: 10_000;
     tpm: 5_000;
+    fido2: 2_000;
     key_value: 2_000;
     verity: 2_000;
     integrity: 5_000;

@@ -203,7 +203,7 @@ impl fmt::Display for Problem {
             Self::PassedOver { option } => {
                 write!(
                     f,
-                    "{option} can't be served here and is passed over: key file and passphrase are tried"
+                    "{option} can't be served here and is passed over: the tokens of the header, key file and passphrase are tried"
                 )
             }
             Self::Unsupported { option, instead } => {

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 /// What opens the new keyslot instead of a passphrase.
 #[derive(Args, Clone, Debug, Default)]
+#[command(group = ArgGroup::new("takes_pin").args(["tpm2", "fido2"]))]
 #[command(next_help_heading = "Instead of a new passphrase (LUKS2)")]
 pub struct EnrolArgs {
     /// Seal a random key in this machine's TPM, in a token that systemd-cryptsetup opens as well.
@@ -14,30 +15,33 @@ pub struct EnrolArgs {
     /// PCRs of the TPM that must keep the values that they have now, as in 7+11; `none` for none [default: 7].
     #[arg(long, value_name = "LIST", value_parser = parse_pcrs, requires = "tpm2")]
     pub pcrs: Option<u32>,
-    /// Let the TPM ask for a PIN as well, which is asked for now.
-    #[arg(long, requires = "tpm2")]
+    /// Take a secret from the FIDO2 security key that is plugged in, in a token that systemd-cryptsetup opens as well.
+    #[arg(long, conflicts_with_all = ENROLS, conflicts_with = "tpm2")]
+    pub fido2: bool,
+    /// Let the TPM ask for a PIN as well, which is made now, or the security key for its PIN, which it has already. It is asked for now.
+    #[arg(long, requires = "takes_pin")]
     pub pin: bool,
-    /// Let the TPM ask for the PIN that is in this file, every byte of it.
-    #[arg(long, value_name = "FILE", requires = "tpm2", conflicts_with = "pin")]
+    /// Take that PIN from this file, every byte of it.
+    #[arg(long, value_name = "FILE", requires = "takes_pin", conflicts_with = "pin")]
     pub pin_file: Option<PathBuf>,
     /// Make a token that systemd before version 254 opens, too.
     #[arg(long, requires = "tpm2")]
     pub old_systemd: bool,
     /// Bind to this tang server, in a token that clevis opens as well.
-    #[arg(long, value_name = "URL", conflicts_with_all = ENROLS, conflicts_with = "tpm2")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ENROLS, conflicts_with_all = ["tpm2", "fido2"])]
     pub tang: Option<String>,
     /// Trust the tang server without a question if a key with this thumbprint has signed its list of keys.
     #[arg(long, value_name = "TEXT", requires = "tang")]
     pub thumbprint: Option<String>,
     /// Make a recovery key, which is printed to be written down, in a token that systemd knows.
-    #[arg(long, conflicts_with_all = ENROLS, conflicts_with = "tpm2", conflicts_with = "tang")]
+    #[arg(long, conflicts_with_all = ENROLS, conflicts_with_all = ["tpm2", "fido2", "tang"])]
     pub recovery: bool,
 }
 
 impl EnrolArgs {
     /// Whether one of them is asked for.
     pub fn is_there(&self) -> bool {
-        self.tpm2 || self.recovery || self.tang.is_some()
+        self.tpm2 || self.fido2 || self.recovery || self.tang.is_some()
     }
 }
 
@@ -52,6 +56,8 @@ const ENROLS: &[&str] = &[
     "iter_time",
     "pbkdf_force_iterations",
     "pbkdf_memory",
+    "for_memory",
+    "for_time",
     "pbkdf_parallel",
     "hash",
     "garlic",

@@ -1,13 +1,14 @@
 //! `atrest format` and the options that say how a keyslot is protected.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use atrest_engine::keyring;
 use clap::{Args, ValueEnum};
 
 use super::flash::SizesArgs;
 use super::secrets::PassphraseArgs;
-use super::size::{parse_key_bits, parse_size};
+use super::size::{parse_key_bits, parse_size, parse_time};
 use super::tcrypt::NewTcryptArgs;
 
 /// Make a new encrypted volume. What was on PATH can't be read afterwards.
@@ -136,6 +137,12 @@ pub struct PbkdfArgs {
     /// Memory of Argon2 at most, in KiB [default: 1048576, or half of what this machine has].
     #[arg(long, value_name = "KIB")]
     pub pbkdf_memory: Option<u32>,
+    /// Memory of the machine that will unlock, as in 512M: Argon2 takes half of it at most. `info --for-memory` tells later whether it fits.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["pbkdf_memory", "pbkdf_force_iterations"])]
+    pub for_memory: Option<u64>,
+    /// Time that one try of a passphrase shall take, as in 2s or 1500ms, on a machine as fast as this one [default: 2s].
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["iter_time", "pbkdf_force_iterations"])]
+    pub for_time: Option<Duration>,
     /// Lanes of Argon2 at most [default: 4, or the number of processors].
     #[arg(long, value_name = "N")]
     pub pbkdf_parallel: Option<u32>,

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::key::TargetArgs;
 use super::open::VolumeType;
 use super::secrets::{PassphraseArgs, SecretArgs, TokenArgs};
+use super::size::parse_size;
 use super::tcrypt::TcryptTargetArgs;
 
 /// Show what a volume's header says. Needs no passphrase, but for TrueCrypt and VeraCrypt, and writes nothing.
@@ -27,6 +28,9 @@ pub struct InfoArgs {
     /// Unlock a LUKS volume, too, and show the identifier of its key, for `--expect-key`.
     #[arg(long, conflicts_with = "metadata")]
     pub unlock: bool,
+    /// Warn of keyslots that need more memory than this, as in 512M: that of the machine that will unlock [default: what this machine has left].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub for_memory: Option<u64>,
     #[command(flatten)]
     pub foreign: TcryptTargetArgs,
     #[command(flatten)]

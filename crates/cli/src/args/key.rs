@@ -38,7 +38,7 @@ pub struct TargetArgs {
     pub store: Option<PathBuf>,
 }
 
-/// Give the volume one more passphrase, or let a TPM, a server or a recovery key open it.
+/// Give the volume one more passphrase, or let a TPM, a security key, a server or a recovery key open it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -46,6 +46,7 @@ Examples:
   atrest key add secret.img --key-file old.key --new-key-file new.key --new-key-slot 3
   atrest key add card.img --store card.store
   atrest key add secret.img --tpm2 --pcrs 7+11 --pin
+  atrest key add secret.img --fido2 --pin
   atrest key add secret.img --tang http://10.0.0.1
   atrest key add secret.img --recovery
   atrest key add secret.img --volume-key-file vk.bin --new-passphrase-fd 3 3< pass.txt
@@ -116,16 +117,22 @@ pub struct KeyChangeArgs {
     pub pbkdf: PbkdfArgs,
 }
 
-/// Remove a passphrase: the keyslot it opens is wiped.
+/// Remove a passphrase: the keyslot it opens is wiped. Or remove everything of a kind.
+///
+/// With --kind a passphrase of a keyslot that stays is asked for first; --yes alone skips that. The tokens of the keyslots go with them.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest key remove secret.img
   atrest key remove secret.img --key-file lost.key --yes
+  atrest key remove secret.img --kind tpm2,fido2
   atrest key remove card.img --store card.store")]
 pub struct KeyRemoveArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+    /// Wipe all keyslots that are opened by this (LUKS2). Several are joined by commas.
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
+    pub kind: Vec<KeyKind>,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
 }
@@ -217,6 +224,27 @@ pub struct KeyPriorityArgs {
     pub priority: Priority,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
+}
+
+/// What opens a keyslot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeyKind {
+    /// Passphrases and key files: what no token stands for.
+    Passphrase,
+    /// Recovery keys.
+    Recovery,
+    /// TPMs, as systemd or clevis has them.
+    Tpm2,
+    /// FIDO2 security keys.
+    Fido2,
+    /// Smart cards.
+    Pkcs11,
+    /// Tang servers.
+    Tang,
+    /// Whatever clevis has bound.
+    Clevis,
+    /// Keys in the kernel's keyring.
+    Keyring,
 }
 
 /// When a keyslot is tried.

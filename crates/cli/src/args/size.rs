@@ -1,5 +1,7 @@
 //! Sizes with units: `256M`, `256MiB`, `1GB`, `4096`, `2048s`.
 
+use std::time::Duration;
+
 /// Bytes named by `text`: a number with an optional unit. K, M, G, T and KiB, MiB, GiB, TiB are powers of 1024;
 /// KB, MB, GB, TB powers of 1000 (all as in cryptsetup); `s` is 512-byte sectors.
 pub fn parse_size(text: &str) -> Result<u64, String> {
@@ -27,6 +29,22 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| String::from("the size does not fit in 64 bits"))
 }
 
+/// A time named by `text`: a number of seconds (`2s`) or milliseconds (`1500ms`), from one millisecond to an hour.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let (number, factor) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1),
+        (None, Some(number)) => (number, 1000),
+        (None, None) => return Err(String::from("a time is a number and a unit, as in 2s or 1500ms")),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| String::from("a time is a whole number and a unit, as in 2s or 1500ms"))?;
+    match number.checked_mul(factor) {
+        Some(ms @ 1..=3_600_000) => Ok(Duration::from_millis(ms)),
+        _ => Err(String::from("the time is not between a millisecond and an hour")),
+    }
+}
+
 /// Bits of a key, a multiple of 8.
 pub fn parse_key_bits(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
@@ -39,6 +57,15 @@ pub fn parse_key_bits(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_a_number_and_a_unit() {
+        assert_eq!(parse_time("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(parse_time("1500ms"), Ok(Duration::from_millis(1500)));
+        for bad in ["", "2", "s", "0s", "1.5s", "-1s", "3601s", "99999999999999999999s", "2m"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn units_are_those_of_cryptsetup() {

@@ -1,10 +1,12 @@
-//! Keyslots that open with something else than a passphrase that somebody chose: `atrest key add --tpm2`, `--tang`, `--recovery`.
+//! Keyslots that open with something else than a passphrase that somebody chose: `atrest key add --tpm2`, `--fido2`, `--tang`, `--recovery`.
 
 use atrest_kdf::Hash;
 #[cfg(feature = "whole")]
 use atrest_open::token::clevis::{self, Bound};
-use atrest_open::token::tpm2::{Enrolled, Enrolment, enrol};
-use atrest_open::token::{TokenError, recovery};
+#[cfg(feature = "whole")]
+use atrest_open::token::fido2::{self, Fido2Error};
+use atrest_open::token::tpm2::{self, Enrolment};
+use atrest_open::token::{Enrolled, TokenError, recovery};
 use atrest_secret::Passphrase;
 use atrest_volume::{KeyslotOptions, PbkdfKind, PbkdfOptions};
 
@@ -18,39 +20,34 @@ pub enum New {
     Tpm(Enrolled),
     Recovery(Passphrase),
     #[cfg(feature = "whole")]
+    Fido2(Enrolled),
+    #[cfg(feature = "whole")]
     Tang(Bound),
 }
 
 impl New {
-    /// What the options ask for, if they ask for any. Nothing is written to the volume. A TPM without a storage root key
+    /// What the options ask for, for the volume with this UUID. Nothing is written to the volume. A TPM without a storage root key
     /// keeps one from now on.
-    pub fn of(args: &EnrolArgs, output: &Output) -> Result<Option<Self>, Failure> {
+    pub fn of(args: &EnrolArgs, volume: &str, output: &Output) -> Result<Self, Failure> {
         if args.recovery {
             let key = recovery::generate().map_err(|error| Failure::new(Code::Device, error))?;
-            return Ok(Some(Self::Recovery(key)));
+            return Ok(Self::Recovery(key));
         }
         if let Some(url) = &args.tang {
-            return tang(url, args.thumbprint.as_deref(), output).map(Some);
+            return tang(url, args.thumbprint.as_deref(), output);
         }
-        if !args.tpm2 {
-            return Ok(None);
+        if args.fido2 {
+            return security_key(args, volume, output);
         }
-        let pin = match &args.pin_file {
-            Some(file) => Some(Source::key_file(file).read("", output)?),
-            None if args.pin => {
-                let instead = "--pin-file FILE";
-                let source = Source::Prompt { words: false, verify: true, instead };
-                Some(source.read_new("New PIN", output)?)
-            }
-            None => None,
-        };
+        tpm2::is_there().map_err(refused)?;
+        let pin = pin(args, true, output)?;
         if pin.as_ref().is_some_and(|pin| pin.expose().is_empty()) {
             return Err(Failure::parameters("a new PIN must not be empty"));
         }
         // intended: PCR 7, the state of secure boot, is what systemd takes, too.
         let mask = args.pcrs.unwrap_or(1 << 7);
         let enrolment = Enrolment { mask, pin: pin.as_ref(), for_old_systemd: args.old_systemd };
-        enrol(&enrolment).map(Self::Tpm).map(Some).map_err(refused)
+        tpm2::enrol(&enrolment).map(Self::Tpm).map_err(refused)
     }
 
     /// The passphrase of the keyslot.
@@ -58,6 +55,8 @@ impl New {
         match self {
             Self::Tpm(enrolled) => &enrolled.passphrase,
             Self::Recovery(key) => key,
+            #[cfg(feature = "whole")]
+            Self::Fido2(enrolled) => &enrolled.passphrase,
             #[cfg(feature = "whole")]
             Self::Tang(bound) => &bound.passphrase,
         }
@@ -69,9 +68,45 @@ impl New {
             Self::Tpm(enrolled) => enrolled.token(keyslot),
             Self::Recovery(_) => recovery::token(keyslot),
             #[cfg(feature = "whole")]
+            Self::Fido2(enrolled) => enrolled.token(keyslot),
+            #[cfg(feature = "whole")]
             Self::Tang(bound) => bound.token(keyslot),
         }
     }
+}
+
+/// The PIN that is in a file or is typed: a new one twice.
+fn pin(args: &EnrolArgs, is_new: bool, output: &Output) -> Result<Option<Passphrase>, Failure> {
+    let prompt = Source::Prompt { words: false, verify: is_new, instead: "--pin-file FILE" };
+    match &args.pin_file {
+        Some(file) => Source::key_file(file).read("", output).map(Some),
+        None if args.pin && is_new => prompt.read_new("New PIN", output).map(Some),
+        None if args.pin => prompt.read("PIN of the security key", output).map(Some),
+        None => Ok(None),
+    }
+}
+
+#[cfg(feature = "whole")]
+fn security_key(args: &EnrolArgs, volume: &str, output: &Output) -> Result<New, Failure> {
+    let hinted = |error: TokenError| match error {
+        TokenError::Fido2(Fido2Error::PinNeeded) => {
+            refused(error).hint("give --pin, and the security key asks for its PIN each time")
+        }
+        TokenError::Fido2(Fido2Error::NoPin) => {
+            refused(error).hint("leave --pin out, or set a PIN as with `fido2-token -S`")
+        }
+        error => refused(error),
+    };
+    fido2::is_there(args.pin || args.pin_file.is_some()).map_err(hinted)?;
+    let pin = pin(args, false, output)?;
+    let mut touch = || output.note(format_args!("touch the security key"));
+    fido2::enrol(volume, pin.as_ref(), &mut touch).map(New::Fido2).map_err(hinted)
+}
+
+#[cfg(not(feature = "whole"))]
+fn security_key(_: &EnrolArgs, _: &str, _: &Output) -> Result<New, Failure> {
+    Err(Failure::parameters("this program was built without FIDO2, and can't enrol a security key")
+        .hint("the whole `atrest` does"))
 }
 
 /// Asks a server for its keys, and somebody whether they are its.
@@ -101,7 +136,14 @@ fn tang(url: &str, _: Option<&str>, _: &Output) -> Result<New, Failure> {
 }
 
 fn refused(error: TokenError) -> Failure {
-    Failure::new(Code::Device, format!("no keyslot is made: {error}"))
+    let failure = Failure::new(Code::Device, format!("no keyslot is made: {error}"));
+    match error {
+        TokenError::Unreachable { url, .. } => failure.hint(format!(
+            "see that the server runs and is asked by its right address: `curl {url}/adv` asks it, too"
+        )),
+        TokenError::BadUrl { .. } => failure.hint("as in --tang http://10.0.0.1:7500"),
+        _ => failure,
+    }
 }
 
 /// How a keyslot is made whose passphrase nobody can guess: as systemd does.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use atrest_engine::{Access, is_same};
 use atrest_volume::{
-    ChangeError, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
+    ChangeError, Info, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
     header_restore, overwritten,
 };
 use serde_json::json;
@@ -47,6 +47,7 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
         return Ok(writeln!(std::io::stdout(), "{}", indented(&luks2.metadata_text()))?);
     }
     let info = target.locked.info();
+    warn_of_memory(&info, args.for_memory, output);
     if args.unlock {
         let id = pin::key_id(&target, &args.passphrase, output)?.to_string();
         let mut value = json!(info);
@@ -56,6 +57,23 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
         return output.report(&value, &format!("{}key: {id}\n", text::info(&info)));
     }
     output.report(&info, &text::info(&info))
+}
+
+/// Warns of keyslots that the machine which is meant has too little memory for: another one, or this.
+fn warn_of_memory(info: &Info, other: Option<u64>, output: &Output) {
+    let Some(has) = other.or_else(atrest_kdf::available_memory) else { return };
+    for keyslot in &info.keyslots {
+        let kib = keyslot.kdf.as_ref().and_then(|kdf| kdf.memory_kib);
+        if let Some(needs) = kib.map(|kib| u64::from(kib) * 1024).filter(|needs| *needs > has) {
+            let machine = if other.is_some() { "that machine" } else { "this machine" };
+            output.warn(format_args!(
+                "keyslot {} needs {} KiB of memory, and {machine} has {} KiB of it: `atrest key change --for-memory` makes it need less",
+                keyslot.id,
+                needs / 1024,
+                has / 1024
+            ));
+        }
+    }
 }
 
 /// JSON text with a line for each member, as json-c writes it for cryptsetup. What is in strings stays as it is.

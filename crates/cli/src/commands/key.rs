@@ -1,15 +1,16 @@
 //! `atrest key …`.
 
 use atrest_engine::Access;
-use atrest_open::token::Token;
+use atrest_open::token::{Factor, Token};
 use atrest_secret::{OsRandom, Passphrase, VolumeKey};
-use atrest_volume::{ChangeError, Credential, Devices, UnlockOptions};
+use atrest_volume::{ChangeError, Credential, Devices, KeyslotOptions, UnlockOptions};
 use serde_json::json;
 
 use super::passphrase::write_secret;
 use super::target::{Target, header_path, open_device, with_passphrase, write_private};
 use super::tokens::{self, with_tokens_or_passphrase};
 use super::{enrol, flash, foreign, link, options, pin, text, veracrypt};
+use crate::args::enrol::EnrolArgs;
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
     KeyTestArgs,
@@ -25,7 +26,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         flash::refuse_tokens(&args.tokens, args.new_token_id)?;
         if args.enrol.is_there() {
             return Err(Failure::parameters("encrypted flash opens with passphrases alone")
-                .hint("leave --tpm2, --tang and --recovery out"));
+                .hint("leave --tpm2, --fido2, --tang and --recovery out"));
         }
         return flash::key::add(args, output);
     }
@@ -36,7 +37,8 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         target.locked.luks2_mut().map_err(|error| Failure::from(error).at(target.path))?;
         options = enrol::keyslot_options(options);
     }
-    let new = New::of(args, &target, output)?;
+    let mut new = New::of(args, &target, output)?;
+    let mut token = None;
     let slot = if args.unbound {
         let key = match (secrets::volume_key(&args.secret, output)?, options::key_len(args.key_size)) {
             (Some(key), _) => key,
@@ -58,16 +60,25 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     } else if let Some(key) = secrets::volume_key(&args.secret, output)? {
         let passphrase = new.read("New passphrase", output)?;
         let spinner = progress::spinner("deriving the key", output);
-        let added = target.locked.add_key(&target.device, Credential::VolumeKey(&key), &passphrase, &options);
+        let added = new.add(&mut target, Credential::VolumeKey(&key), &passphrase, &options);
         spinner.finish_and_clear();
-        added.map_err(|error| Failure::from(error).at(target.path))?
+        let (slot, stored) = added.map_err(|error| new.failure(error).at(target.path))?;
+        token = stored;
+        slot
     } else {
         let existing = Source::from(&args.secret.passphrase);
-        if let New::Asked(new) = &new {
-            refuse_sharing_stdin(&existing, new)?;
+        match &new {
+            New::Asked(new) => refuse_sharing_stdin(&existing, new)?,
+            New::ToEnrol(args, _) => {
+                if let Some(file) = &args.pin_file {
+                    refuse_sharing_stdin(&existing, &Source::key_file(file))?;
+                }
+            }
+            New::Enrolled(_) | New::Token(_) => {}
         }
         // Derived once: what it opens is the credential for the new keyslot.
-        let key = match existing.is_prompt() || args.tokens.are_named() {
+        // Nothing is asked of a TPM or a security key before that is known to be right.
+        let key = match existing.is_prompt() || args.tokens.are_named() || args.enrol.is_there() {
             true => Existing::Key(volume_key(&existing, &target, args, output)?),
             false => Existing::Passphrase(existing.read("Existing passphrase", output)?),
         };
@@ -77,12 +88,14 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
             Existing::Key(key) => Credential::VolumeKey(key),
             Existing::Passphrase(passphrase) => Credential::Passphrase(passphrase, args.key_slot),
         };
-        let added = target.locked.add_key(&target.device, credential, &passphrase, &options);
+        let added = new.add(&mut target, credential, &passphrase, &options);
         spinner.finish_and_clear();
-        added.map_err(|error| Failure::from(error).at(target.path))?
+        let (slot, stored) = added.map_err(|error| new.failure(error).at(target.path))?;
+        token = stored;
+        slot
     };
-    if let New::Enrolled(enrolled) = &new {
-        return stored(&mut target, slot, enrolled, output);
+    if let (New::Enrolled(enrolled), Some(token)) = (&new, token) {
+        return tell(slot, token, enrolled, output);
     }
     if let Some(token) = args.new_token_id {
         let luks2 = target.locked.luks2_mut();
@@ -95,24 +108,17 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
 }
 
-/// Stores the token of a keyslot that was enrolled, and says what there is to say.
-fn stored(target: &mut Target<'_>, slot: u32, new: &enrol::New, output: &Output) -> Result<(), Failure> {
-    let token = target
-        .locked
-        .luks2_mut()
-        .and_then(|luks2| luks2.import_token(&target.device, None, &new.token(slot)));
-    let token = token.map_err(|error| {
-        // Nobody could ever open it.
-        let what = match taken_back(target, slot, new.passphrase()) {
-            Ok(()) => "no keyslot is made, as no token can say what opens it".into(),
-            Err(_) => format!("keyslot {slot} is made, but no token says what opens it"),
-        };
-        Failure::from(error).within(&what).at(target.path)
-    })?;
+/// Says what was enrolled.
+fn tell(slot: u32, token: u32, new: &enrol::New, output: &Output) -> Result<(), Failure> {
     match new {
         enrol::New::Tpm(_) => output.done(
             &json!({ "keyslot": slot, "token": token }),
             &format!("keyslot {slot} opens with this machine's TPM (token {token})"),
+        ),
+        #[cfg(feature = "whole")]
+        enrol::New::Fido2(_) => output.done(
+            &json!({ "keyslot": slot, "token": token }),
+            &format!("keyslot {slot} opens with the security key (token {token})"),
         ),
         #[cfg(feature = "whole")]
         enrol::New::Tang(_) => output.done(
@@ -132,27 +138,24 @@ fn stored(target: &mut Target<'_>, slot: u32, new: &enrol::New, output: &Output)
     }
 }
 
-/// Wipes a keyslot that was just made, if it still is the one that this passphrase opens.
-fn taken_back(target: &mut Target<'_>, slot: u32, passphrase: &Passphrase) -> Result<(), ChangeError> {
-    target.locked.test_passphrase(&target.device, passphrase, Some(slot))?;
-    // It may be the only one: then there was none before.
-    target.locked.kill_slot(&target.device, slot, true)
-}
-
 /// Where the passphrase of a new keyslot comes from.
-enum New {
+enum New<'a> {
     Asked(Source),
+    /// It will be made, for the volume with this UUID.
+    ToEnrol(&'a EnrolArgs, String),
     /// It was made, and is in a TPM or on paper.
     Enrolled(enrol::New),
     /// From a token of the header, which opens the keyslot afterwards.
     Token(Token),
 }
 
-impl New {
-    fn of(args: &KeyAddArgs, target: &Target<'_>, output: &Output) -> Result<Self, Failure> {
+impl<'a> New<'a> {
+    fn of(args: &'a KeyAddArgs, target: &Target<'_>, output: &Output) -> Result<Self, Failure> {
+        if args.enrol.is_there() {
+            return Ok(Self::ToEnrol(&args.enrol, target.locked.info().uuid));
+        }
         let Some(id) = args.new_token_id else {
-            let source = || Self::Asked(Source::from(&args.new));
-            return Ok(enrol::New::of(&args.enrol, output)?.map_or_else(source, Self::Enrolled));
+            return Ok(Self::Asked(Source::from(&args.new)));
         };
         let meant = TokenArgs { token_id: Some(id), token_only: true, ..TokenArgs::default() };
         let tokens = tokens::chosen(Token::all(&target.locked), &meant, output);
@@ -161,13 +164,53 @@ impl New {
         token.map(Self::Token).ok_or_else(|| ChangeError::NoSuchToken { token: id }.into())
     }
 
-    fn read(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
+    fn read(&mut self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
+        if let Self::ToEnrol(args, volume) = self {
+            *self = Self::Enrolled(enrol::New::of(args, volume, output)?);
+        }
         match self {
+            // cannot be: it was enrolled.
+            Self::ToEnrol(..) => Err(Failure::new(Code::Refused, "nothing was enrolled")),
             Self::Enrolled(new) => Ok(Passphrase::copy_from(new.passphrase().expose())),
             Self::Asked(source) => source.read_new(prompt, output),
             Self::Token(token) => {
                 token.passphrase(None).map_err(|error| tokens::refused(&[(token.clone(), error)]))
             }
+        }
+    }
+}
+
+impl New<'_> {
+    /// Adds the keyslot, and if it was enrolled, its token with it, of which the number is returned, too.
+    fn add(
+        &self,
+        target: &mut Target<'_>,
+        credential: Credential<'_>,
+        passphrase: &Passphrase,
+        options: &KeyslotOptions,
+    ) -> Result<(u32, Option<u32>), ChangeError> {
+        match self {
+            Self::Enrolled(new) => {
+                let token = |slot| new.token(slot);
+                let luks2 = target.locked.luks2_mut()?;
+                let added = luks2.add_key_with_token(&target.device, credential, passphrase, options, &token);
+                added.map(|(slot, token)| (slot, Some(token)))
+            }
+            _ => {
+                let added = target.locked.add_key(&target.device, credential, passphrase, options);
+                added.map(|slot| (slot, None))
+            }
+        }
+    }
+}
+
+impl New<'_> {
+    fn failure(&self, error: ChangeError) -> Failure {
+        match (self, &error) {
+            (Self::Enrolled(_), ChangeError::TokenInUse) => {
+                Failure::from(error).within("no keyslot is made, as no token can say what opens it")
+            }
+            _ => error.into(),
         }
     }
 }
@@ -250,6 +293,9 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
         return flash::key::remove(args, output);
     }
     let mut target = Target::change(&args.target)?;
+    if !args.kind.is_empty() {
+        return remove_kinds(args, &mut target, output);
+    }
     let Target { path, device, locked } = &mut target;
     let mut last = None;
     let mut slot = with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
@@ -269,6 +315,52 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
         slot = removed.map_err(|error| Failure::from(error).at(target.path))?;
     }
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is removed"))
+}
+
+/// Wipes the keyslots of some kinds.
+fn remove_kinds(args: &KeyRemoveArgs, target: &mut Target<'_>, output: &Output) -> Result<(), Failure> {
+    let path = header_path(&args.target);
+    let at = |error: ChangeError| Failure::from(error).at(path);
+    target.locked.luks2_mut().map_err(at)?;
+    let kinds: Vec<Factor> = args.kind.iter().copied().map(options::factor).collect();
+    let slots = Factor::keyslots(&kinds, &target.locked);
+    if slots.is_empty() {
+        return Err(Failure::parameters("no keyslot is of this kind")
+            .at(path)
+            .hint("`atrest key list` shows what opens each"));
+    }
+    let opens = |slot: u32| target.locked.opens_data(slot);
+    let last = slots.iter().any(|slot| opens(*slot))
+        && !target
+            .locked
+            .info()
+            .keyslots
+            .iter()
+            .any(|keyslot| !slots.contains(&keyslot.id) && opens(keyslot.id));
+    let source = Source::from(&args.passphrase);
+    if last {
+        confirm_last(target, output)?;
+    } else if !output.says_yes() || !source.is_prompt() {
+        let opened = with_passphrase(&source, target.path, output, |passphrase| {
+            target.locked.test_passphrase(&target.device, passphrase, None)
+        })?;
+        if slots.contains(&opened) {
+            return Err(Failure::parameters(format!(
+                "the passphrase is that of keyslot {opened}, which would go"
+            ))
+            .hint("give one of a keyslot that stays, or pass --yes alone"));
+        }
+        if let Some(slot) = slots.iter().copied().find(|slot| opens(*slot)) {
+            check_other(target, opened, slot)?;
+        }
+    }
+    let luks2 = target.locked.luks2_mut().map_err(at)?;
+    let tokens = luks2.remove_keyslots(&target.device, &slots, last).map_err(at)?;
+    let numbers: Vec<String> = slots.iter().map(u32::to_string).collect();
+    output.done(
+        &json!({ "keyslots": slots, "tokens": tokens }),
+        &format!("wiped: keyslots {}, and {} of their tokens", numbers.join(", "), tokens.len()),
+    )
 }
 
 pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {

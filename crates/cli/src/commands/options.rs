@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use atrest_cipher::{CipherSpec, SpecError};
 use atrest_kdf::Hash;
+use atrest_open::token::Factor;
 use atrest_volume::{KeyslotOptions, PbkdfOptions};
 
 use crate::args::format::{PbkdfArgs, PbkdfKind};
-use crate::args::key::Priority;
+use crate::args::key::{KeyKind, Priority};
 use crate::failure::Failure;
 
 /// A cipher by dm-crypt's name.
@@ -62,8 +63,10 @@ pub fn keyslot(
             time: args
                 .iter_time
                 .filter(|ms| *ms != 0)
-                .map_or(PbkdfOptions::default().time, |ms| Duration::from_millis(ms.into())),
-            memory_kib: args.pbkdf_memory,
+                .map(|ms| Duration::from_millis(ms.into()))
+                .or(args.for_time)
+                .unwrap_or(PbkdfOptions::default().time),
+            memory_kib: args.for_memory.map(argon2_for).transpose()?.or(args.pbkdf_memory),
             lanes: args.pbkdf_parallel,
             forced_iterations: args.pbkdf_force_iterations,
         },
@@ -75,12 +78,37 @@ pub fn keyslot(
     })
 }
 
+/// KiB of Argon2 for a machine with this much memory: half of it, as cryptsetup does, but no more than its own limit of 1 GiB.
+fn argon2_for(memory: u64) -> Result<u32, Failure> {
+    const LIMIT: u64 = 1 << 20;
+    const LEAST: u64 = 32;
+    let half = (memory / 2048).min(LIMIT);
+    match u32::try_from(half) {
+        Ok(kib) if half >= LEAST => Ok(kib),
+        _ => Err(Failure::parameters("--for-memory: Argon2 takes 32 KiB at least, which is half of 64 KiB")),
+    }
+}
+
 /// A keyslot's priority.
 pub fn priority(priority: Priority) -> atrest_volume::Priority {
     match priority {
         Priority::Normal => atrest_volume::Priority::Normal,
         Priority::Prefer => atrest_volume::Priority::Prefer,
         Priority::Ignore => atrest_volume::Priority::Ignore,
+    }
+}
+
+/// What opens a keyslot.
+pub fn factor(kind: KeyKind) -> Factor {
+    match kind {
+        KeyKind::Passphrase => Factor::Passphrase,
+        KeyKind::Recovery => Factor::Recovery,
+        KeyKind::Tpm2 => Factor::Tpm2,
+        KeyKind::Fido2 => Factor::Fido2,
+        KeyKind::Pkcs11 => Factor::Pkcs11,
+        KeyKind::Tang => Factor::Tang,
+        KeyKind::Clevis => Factor::Clevis,
+        KeyKind::Keyring => Factor::Keyring,
     }
 }
 

@@ -69,6 +69,8 @@ fn refuse_luks_options(args: &FormatArgs) -> Result<(), Failure> {
         (pbkdf.pbkdf.is_some(), "--pbkdf"),
         (pbkdf.iter_time.is_some(), "--iter-time"),
         (pbkdf.pbkdf_memory.is_some(), "--pbkdf-memory"),
+        (pbkdf.for_memory.is_some(), "--for-memory"),
+        (pbkdf.for_time.is_some(), "--for-time"),
         (pbkdf.pbkdf_parallel.is_some(), "--pbkdf-parallel"),
         (pbkdf.pbkdf_force_iterations.is_some(), "--pbkdf-force-iterations"),
         (pbkdf.garlic.is_some(), "--garlic"),

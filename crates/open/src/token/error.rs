@@ -41,6 +41,9 @@ pub enum TokenError {
     /// The TPM did not do it.
     #[cfg(feature = "tpm")]
     Tpm(atrest_tpm::TpmError),
+    /// The security key did not do it.
+    #[cfg(feature = "fido2")]
+    Fido2(atrest_fido2::Fido2Error),
     /// It was bound by a pin of clevis that is not known here.
     UnknownPin {
         /// What the pin is called.
@@ -80,6 +83,8 @@ pub enum TokenError {
         /// Why the others have not.
         why: String,
     },
+    /// Those that have shares take too long, all together.
+    TooLong,
     /// No random numbers could be had.
     NoRandom,
     /// None of its keyslots opens with what it has.
@@ -92,6 +97,16 @@ impl From<atrest_tpm::TpmError> for TokenError {
         match error {
             atrest_tpm::TpmError::WrongPin => Self::WrongPin,
             error => Self::Tpm(error),
+        }
+    }
+}
+
+#[cfg(feature = "fido2")]
+impl From<atrest_fido2::Fido2Error> for TokenError {
+    fn from(error: atrest_fido2::Fido2Error) -> Self {
+        match error {
+            atrest_fido2::Fido2Error::WrongPin => Self::WrongPin,
+            error => Self::Fido2(error),
         }
     }
 }
@@ -123,6 +138,8 @@ impl fmt::Display for TokenError {
             Self::Derivation { error } => write!(f, "its PIN can't be derived: {error}"),
             #[cfg(feature = "tpm")]
             Self::Tpm(error) => error.fmt(f),
+            #[cfg(feature = "fido2")]
+            Self::Fido2(error) => error.fmt(f),
             Self::UnknownPin { name } => write!(f, "clevis' pin {name:?} can't be used here"),
             Self::BadUrl { url } => write!(f, "{url:?} is no address of the form http://HOST[:PORT]"),
             Self::Unreachable { url, error } => write!(f, "the server {url} can't be reached: {error}"),
@@ -136,6 +153,7 @@ impl fmt::Display for TokenError {
             Self::TooFew { opened, needed, why } => {
                 write!(f, "{opened} of the {needed} shares that it needs can be had: {why}")
             }
+            Self::TooLong => f.write_str("it was not asked, as the others took too long"),
             Self::NoRandom => f.write_str("the random source failed"),
             Self::Wrong => f.write_str("no keyslot of it opens with its passphrase"),
         }

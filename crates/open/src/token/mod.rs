@@ -5,7 +5,12 @@
 
 #[cfg(feature = "clevis")]
 pub mod clevis;
+#[cfg(any(feature = "fido2", feature = "tpm"))]
+mod enrolled;
 mod error;
+mod factor;
+#[cfg(feature = "fido2")]
+pub mod fido2;
 mod first;
 mod keyring;
 mod needs;
@@ -17,7 +22,10 @@ use atrest_secret::Passphrase;
 use atrest_volume::luks2::PIN_TOKEN;
 use atrest_volume::{LockedVolume, TokenInfo, UnlockError};
 
+#[cfg(any(feature = "fido2", feature = "tpm"))]
+pub use enrolled::Enrolled;
 pub use error::TokenError;
+pub use factor::Factor;
 pub use first::TokensFirst;
 
 use crate::MayBeWrongKey;
@@ -25,8 +33,21 @@ use crate::MayBeWrongKey;
 /// A type of token.
 struct Kind {
     name: &'static str,
-    /// From the token's JSON text, and the PIN if one was typed, to the passphrase.
-    passphrase: fn(&str, Option<&Passphrase>) -> Result<Passphrase, TokenError>,
+    /// From the token's JSON text to the passphrase.
+    passphrase: fn(&str, Help<'_>) -> Result<Passphrase, TokenError>,
+}
+
+/// What somebody does for a token.
+struct Help<'a> {
+    /// The PIN, if one was typed.
+    #[cfg_attr(
+        not(any(feature = "fido2", feature = "tpm")),
+        expect(dead_code, reason = "nobody asks for it")
+    )]
+    pin: Option<&'a Passphrase>,
+    /// Called when a security key has to be touched.
+    #[cfg_attr(not(feature = "fido2"), expect(dead_code, reason = "nobody asks for it"))]
+    touch: &'a mut dyn FnMut(),
 }
 
 /// The types that can be used.
@@ -34,6 +55,8 @@ const KINDS: &[Kind] = &[
     keyring::KIND,
     #[cfg(feature = "clevis")]
     clevis::KIND,
+    #[cfg(feature = "fido2")]
+    fido2::KIND,
     #[cfg(feature = "tpm")]
     tpm2::KIND,
 ];
@@ -55,6 +78,11 @@ impl Token {
         tokens.filter_map(|info| text(&info).map(|text| Self { info, text })).collect()
     }
 
+    /// Whether somebody may have to touch something, and is told so.
+    pub fn is_touched(&self) -> bool {
+        self.info.kind == "systemd-fido2"
+    }
+
     /// Whether it is of a type that can be used.
     pub fn is_known(&self) -> bool {
         KINDS.iter().any(|kind| kind.name == self.info.kind)
@@ -65,8 +93,12 @@ impl Token {
     /// # Errors
     /// [`TokenError`]: it is of a type that is not known, what it names is not there, or it needs a PIN.
     pub fn passphrase(&self, pin: Option<&Passphrase>) -> Result<Passphrase, TokenError> {
+        self.passphrase_helped(Help { pin, touch: &mut || {} })
+    }
+
+    fn passphrase_helped(&self, help: Help<'_>) -> Result<Passphrase, TokenError> {
         let kind = KINDS.iter().find(|kind| kind.name == self.info.kind).ok_or(TokenError::UnknownType)?;
-        (kind.passphrase)(&self.text, pin)
+        (kind.passphrase)(&self.text, help)
     }
 
     /// The passphrase, with the keyslots that it opens.
@@ -74,10 +106,22 @@ impl Token {
     /// # Errors
     /// [`TokenError`].
     pub fn key(&self, pin: Option<&Passphrase>) -> Result<TokenKey, TokenError> {
+        self.key_touching(pin, &mut || {})
+    }
+
+    /// The passphrase, with the keyslots that it opens. `touch` is called if somebody has to touch a security key.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub fn key_touching(
+        &self,
+        pin: Option<&Passphrase>,
+        touch: &mut dyn FnMut(),
+    ) -> Result<TokenKey, TokenError> {
         if self.info.keyslots.is_empty() {
             return Err(TokenError::NoKeyslots);
         }
-        let passphrase = self.passphrase(pin)?;
+        let passphrase = self.passphrase_helped(Help { pin, touch })?;
         Ok(TokenKey { token: self.info.id, keyslots: self.info.keyslots.clone(), passphrase })
     }
 }

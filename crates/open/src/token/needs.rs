@@ -11,9 +11,12 @@ impl Token {
                 None => "a key in the kernel's keyring".into(),
             },
             recovery::KIND_NAME => "a recovery key".into(),
-            "systemd-fido2" => "a security key (FIDO2)".into(),
             "systemd-pkcs11" => "a smart card (PKCS#11)".into(),
             "ssh" => "a file on another machine (SSH)".into(),
+            #[cfg(feature = "fido2")]
+            super::fido2::KIND_NAME => super::fido2::needs(&self.text),
+            #[cfg(not(feature = "fido2"))]
+            "systemd-fido2" => "a security key (FIDO2)".into(),
             #[cfg(feature = "tpm")]
             super::tpm2::KIND_NAME => super::tpm2::needs(&self.text),
             #[cfg(feature = "clevis")]

@@ -33,6 +33,7 @@ const CRATES: &[(&str, usize)] = &[
     ("open", 0),
     ("probe", 0),
     ("secret", 0),
+    ("fido2", 0),
     ("tpm", 0),
     ("tree", 0),
     ("volume", 0),

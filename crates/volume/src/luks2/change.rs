@@ -4,7 +4,9 @@ use core::str::FromStr;
 
 use atrest_cipher::CipherSpec;
 use atrest_device::Media;
-use atrest_format::luks2::{CopyKind, KeyslotKind, MAX_KEYSLOTS, SegmentKind, area_size};
+use atrest_format::luks2::{
+    CopyKind, Keyslot, KeyslotKind, MAX_KEYSLOTS, Metadata, SegmentKind, Token, area_size,
+};
 use atrest_kdf::Hash;
 
 use super::keyslot::{self, Plan, Sealed};
@@ -28,15 +30,33 @@ impl Luks2 {
         options: &KeyslotOptions,
     ) -> Result<u32, ChangeError> {
         let mut session = Session::begin(self, header)?;
-        let key = session.data_key(existing)?;
-        let digest = session.metadata().digest_of_segment(0).map(|digest| digest.id);
-        let digest = digest.ok_or(UnlockError::WrongVolumeKey)?;
-        let id = free_slot(&session, options.slot)?;
-        let sealed = seal(&session, id, &key, new, options)?;
-        let next = session.metadata().with_keyslot(&sealed.keyslot, digest).map_err(ChangeError::Header)?;
+        let (id, sealed, next) = with_new_key(&mut session, existing, new, options)?;
         store(&mut session, &sealed, next)?;
         session.finish(self);
         Ok(id)
+    }
+
+    /// Adds a keyslot, and a token under the first free number that says what opens it, whose text `token` makes for the keyslot's number. One
+    /// header lists both. Returns both numbers.
+    ///
+    /// # Errors
+    /// [`ChangeError::TokenInUse`] if no number is free, [`ChangeError::BadToken`] if the text is no token object. Otherwise it fails where
+    /// [`add_key`](Self::add_key) does.
+    pub fn add_key_with_token(
+        &mut self,
+        header: &dyn Media,
+        existing: Credential<'_>,
+        new: &Passphrase,
+        options: &KeyslotOptions,
+        token: &dyn Fn(u32) -> String,
+    ) -> Result<(u32, u32), ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let number = session.metadata().free_token().ok_or(ChangeError::TokenInUse)?;
+        let (id, sealed, next) = with_new_key(&mut session, existing, new, options)?;
+        let next = next.with_token(number, &token(id)).map_err(|_| ChangeError::BadToken)?;
+        store(&mut session, &sealed, next)?;
+        session.finish(self);
+        Ok((id, number))
     }
 
     /// Adds a keyslot for a key of its own, which encrypts no data here. Returns its number.
@@ -120,6 +140,51 @@ impl Luks2 {
         remove(&mut session, slot, last_may_go)?;
         session.finish(self);
         Ok(())
+    }
+
+    /// Removes several keyslots, and the tokens that open none of the others. All areas are wiped before the one header that forgets them is
+    /// written. Returns the numbers of the tokens.
+    ///
+    /// # Errors
+    /// [`ChangeError::NoSuchKeyslot`] if one of them is not there, [`ChangeError::LastKeyslot`] if nothing would open the data any more and
+    /// `last_may_go` is not set. Otherwise it fails where [`LockedVolume::kill_slot`](crate::LockedVolume::kill_slot) does.
+    pub fn remove_keyslots(
+        &mut self,
+        header: &dyn Media,
+        slots: &[u32],
+        last_may_go: bool,
+    ) -> Result<Vec<u32>, ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let metadata = session.metadata();
+        let opens = |keyslot: &Keyslot| {
+            matches!(keyslot.kind, KeyslotKind::Luks2 { .. }) && session.volume.opens_data(keyslot.id)
+        };
+        let mut areas = Vec::new();
+        let mut last = None;
+        for slot in slots {
+            let keyslot = metadata.keyslot(*slot).ok_or(ChangeError::NoSuchKeyslot { slot: *slot })?;
+            areas.push((keyslot.area.offset, keyslot.area.size));
+            last = Some(*slot).filter(|_| opens(keyslot)).or(last);
+        }
+        let stays = metadata.keyslots().iter().any(|keyslot| !slots.contains(&keyslot.id) && opens(keyslot));
+        if let Some(slot) = last.filter(|_| !stays && !last_may_go) {
+            return Err(ChangeError::LastKeyslot { slot });
+        }
+        let orphaned = |token: &&Token| {
+            !token.keyslots.is_empty() && token.keyslots.iter().all(|slot| slots.contains(slot))
+        };
+        let tokens: Vec<u32> = metadata.tokens().iter().filter(orphaned).map(|token| token.id).collect();
+        let mut next = metadata.without_keyslots(slots).map_err(ChangeError::Header)?;
+        for token in &tokens {
+            next = next.without_token(*token).map_err(ChangeError::Header)?;
+        }
+        let next = session.next(next)?;
+        for (offset, size) in areas {
+            media::wipe(header, offset, size)?;
+        }
+        session.commit(next)?;
+        session.finish(self);
+        Ok(tokens)
     }
 
     /// Wipes the whole keyslots area and forgets every keyslot. The data and its description stay.
@@ -242,6 +307,22 @@ impl Luks2 {
     }
 }
 
+/// Prepares a keyslot for the volume key that `existing` opens: its number, it, and the metadata that list it. Nothing is written.
+fn with_new_key(
+    session: &mut Session<'_>,
+    existing: Credential<'_>,
+    new: &Passphrase,
+    options: &KeyslotOptions,
+) -> Result<(u32, Sealed, Metadata), ChangeError> {
+    let key = session.data_key(existing)?;
+    let digest = session.metadata().digest_of_segment(0).map(|digest| digest.id);
+    let digest = digest.ok_or(UnlockError::WrongVolumeKey)?;
+    let id = free_slot(session, options.slot)?;
+    let sealed = seal(session, id, &key, new, options)?;
+    let next = session.metadata().with_keyslot(&sealed.keyslot, digest).map_err(ChangeError::Header)?;
+    Ok((id, sealed, next))
+}
+
 /// The number that a new keyslot gets.
 fn free_slot(session: &Session<'_>, wish: Option<u32>) -> Result<u32, ChangeError> {
     match wish {
@@ -292,11 +373,7 @@ fn area_cipher(
 }
 
 /// Writes a keyslot's area, makes it durable, then writes the headers that list it.
-fn store(
-    session: &mut Session<'_>,
-    sealed: &Sealed,
-    next: atrest_format::luks2::Metadata,
-) -> Result<(), ChangeError> {
+fn store(session: &mut Session<'_>, sealed: &Sealed, next: Metadata) -> Result<(), ChangeError> {
     let next = session.next(next)?;
     session.device.write_at(sealed.keyslot.area.offset, &sealed.material)?;
     session.device.flush()?;

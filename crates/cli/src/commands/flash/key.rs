@@ -148,6 +148,9 @@ fn is_default(args: &PbkdfArgs) -> bool {
 }
 
 pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
+    if !args.kind.is_empty() {
+        return Err(Failure::parameters("encrypted flash opens with passphrases alone: leave --kind out"));
+    }
     let path = &args.target.path;
     let mut locked = LockedHeader::change(path)?;
     let is_last = keyslots(&locked, &args.target)?.len() == 1;

@@ -110,11 +110,13 @@ fn refuse_luks(args: &FormatArgs) -> Result<(), Failure> {
 pub fn cost(args: &PbkdfArgs) -> Result<KdfCost, Failure> {
     let luks = args.hash.is_some()
         || args.iter_time.is_some()
+        || args.for_memory.is_some()
+        || args.for_time.is_some()
         || args.keyslot_cipher.is_some()
         || args.keyslot_key_size.is_some();
     if luks {
         return Err(Failure::parameters(
-            "--hash, --iter-time, --keyslot-cipher and --keyslot-key-size belong to LUKS",
+            "--hash, --iter-time, --for-memory, --for-time, --keyslot-cipher and --keyslot-key-size belong to LUKS",
         )
         .hint("what a chip needs for a derivation does not show here: choose by `atrest kdf cost`"));
     }

@@ -122,7 +122,7 @@ pub fn bind(url: &str, advertised: &Advertised) -> Result<Bound, TokenError> {
     let ephemeral = with_wiped_stack(|| {
         let mut ours = curve::scalar()?;
         let ephemeral = PublicKey::from_secret_scalar(&ours);
-        *key = *curve::derived(advertised.exchange.to_projective() * *ours);
+        curve::derive(advertised.exchange.to_projective() * *ours, &mut key);
         ours.zeroize();
         Ok::<_, TokenError>(ephemeral)
     })?;
@@ -207,7 +207,9 @@ mod tests {
         let opened = |jwe: &Value, server: &NonZeroScalar| {
             let jwe = jwe::Jwe::flattened(jwe)?;
             let ephemeral = curve::point(&jwe.header["epk"])?;
-            jwe.decrypt(&curve::derived(ephemeral.to_projective() * **server))
+            let mut key = SecretArray::zeroed();
+            curve::derive(ephemeral.to_projective() * **server, &mut key);
+            jwe.decrypt(&key)
         };
         assert!(*opened(&bound.jwe, &server).expect("its key") == *bound.passphrase.expose());
         let wrong = Some(TokenError::WrongKey);

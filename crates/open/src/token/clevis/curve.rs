@@ -73,17 +73,15 @@ pub fn scalar() -> Result<NonZeroScalar, TokenError> {
     Err(TokenError::NoRandom)
 }
 
-/// The key that is derived from a shared point: Concat KDF (RFC 7518, section 4.6.2) for A256GCM.
-pub fn derived(shared: ProjectivePoint) -> SecretArray<32> {
+/// Writes the key that is derived from a shared point: Concat KDF (RFC 7518, section 4.6.2) for A256GCM.
+pub fn derive(shared: ProjectivePoint, key: &mut SecretArray<32>) {
     with_wiped_stack(|| {
         let mut z = shared.to_affine().x();
-        let mut key = SecretArray::<32>::zeroed();
         let number = |number: u32| number.to_be_bytes();
         let (one, seven, none, bits) = (number(1), number(7), number(0), number(256));
-        digest(Hash::Sha256, &[&one, &z, &seven, b"A256GCM", &none, &none, &bits], &mut *key);
+        digest(Hash::Sha256, &[&one, &z, &seven, b"A256GCM", &none, &none, &bits], &mut **key);
         z.zeroize();
-        key
-    })
+    });
 }
 
 #[cfg(test)]

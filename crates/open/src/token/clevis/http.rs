@@ -1,7 +1,9 @@
 //! As much of HTTP/1.1 (RFC 9112) as a tang server needs: one request for each connection, with limits on the time and the size of answers.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::token::TokenError;
@@ -103,13 +105,27 @@ fn request(url: &str, method: &str, head: &str, body: &[u8]) -> Result<Vec<u8>, 
 fn connect(address: &str) -> Result<TcpStream, HttpError> {
     let mut last = HttpError::Unreachable("its name has no address".into());
     // Not more than a few, each of which may take its time.
-    for address in address.to_socket_addrs()?.take(3) {
+    for address in looked_up(address.to_owned(), CONNECT)?.into_iter().take(3) {
         match TcpStream::connect_timeout(&address, CONNECT) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error.into(),
         }
     }
     Err(last)
+}
+
+/// The addresses of a name, if they are known in time. The system's look-up has no time limit: it is left to end by itself.
+fn looked_up(name: String, limit: Duration) -> Result<Vec<SocketAddr>, HttpError> {
+    let (told, tell) = mpsc::channel();
+    let thread = thread::Builder::new().name("look-up".into());
+    thread.spawn(move || {
+        // Nobody may be waiting any more.
+        let _ = told.send(name.to_socket_addrs().map(Vec::from_iter));
+    })?;
+    match tell.recv_timeout(limit) {
+        Ok(found) => Ok(found?),
+        Err(_) => Err(HttpError::Unreachable("its name can't be looked up in time".into())),
+    }
 }
 
 /// A connection of which nothing is read after its end.
@@ -281,6 +297,15 @@ mod tests {
         assert_eq!(read(&mut endless, Instant::now() + LIMIT), Err(HttpError::Malformed));
         let mut late = &b"HTTP/1.1 200 OK\r\n\r\n"[..];
         assert_eq!(read(&mut late, Instant::now()), Err(HttpError::Slow));
+    }
+
+    #[test]
+    fn a_name_is_looked_up_within_its_time() {
+        let found = looked_up("127.0.0.1:80".into(), CONNECT).expect("an address");
+        assert_eq!(found, [SocketAddr::from(([127, 0, 0, 1], 80))]);
+        assert!(matches!(looked_up("no port".into(), CONNECT), Err(HttpError::Unreachable(_))));
+        let late = HttpError::Unreachable("its name can't be looked up in time".into());
+        assert_eq!(looked_up("127.0.0.1:80".into(), Duration::ZERO), Err(late));
     }
 
     #[test]

@@ -12,13 +12,15 @@ mod tang;
 #[cfg(feature = "tpm")]
 mod tpm2;
 
+use std::time::{Duration, Instant};
+
 use atrest_secret::{Passphrase, SecretArray, SecretBytes};
 use serde_json::Value;
 
 pub use bind::{Advertised, Bound, advertised, bind};
 use jwe::Jwe;
 
-use super::{Kind, TokenError};
+use super::{Help, Kind, TokenError};
 
 /// The type of the tokens.
 pub const KIND_NAME: &str = "clevis";
@@ -32,11 +34,21 @@ const MAX: usize = 256 << 10;
 const DEPTH: u32 = 4;
 const PINS: u32 = 32;
 
+/// After this none of them is asked any more.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// What opens it, in words.
 pub(super) fn needs(text: &str) -> String {
     let token = serde_json::from_str::<Value>(text).ok();
     let jwe = token.as_ref().and_then(|token| Jwe::flattened(token.get("jwe")?).ok());
     jwe.map_or_else(|| "clevis, in a way that is not known here".into(), |jwe| pin_needs(&jwe, 0))
+}
+
+/// What a token was bound by: `tang`, `tpm2`, `sss`.
+pub(super) fn pin(text: &str) -> Option<String> {
+    let token = serde_json::from_str::<Value>(text).ok()?;
+    let jwe = Jwe::flattened(token.get("jwe")?).ok()?;
+    jwe.pin().ok().map(|(name, _)| name.into())
 }
 
 fn pin_needs(jwe: &Jwe, depth: u32) -> String {
@@ -61,13 +73,13 @@ fn pin_needs(jwe: &Jwe, depth: u32) -> String {
     }
 }
 
-fn passphrase(text: &str, _: Option<&Passphrase>) -> Result<Passphrase, TokenError> {
+fn passphrase(text: &str, _: Help<'_>) -> Result<Passphrase, TokenError> {
     if text.len() > MAX {
         return Err(TokenError::Malformed);
     }
     let token: Value = serde_json::from_str(text).map_err(|_| TokenError::Malformed)?;
     let jwe = Jwe::flattened(token.get("jwe").ok_or(TokenError::Malformed)?)?;
-    let secret = Opening { depth: 0, pins: 0 }.open(&jwe)?;
+    let secret = Opening { depth: 0, pins: 0, end: Instant::now() + LIMIT }.open(&jwe)?;
     Ok(Passphrase::new(secret))
 }
 
@@ -89,7 +101,7 @@ pub fn check(text: &str) -> Result<(), TokenError> {
 /// Reads what a server might answer. For fuzzing.
 #[doc(hidden)]
 pub fn check_answer(bytes: &[u8]) {
-    if let Ok((_, body)) = http::read(&mut { bytes }, std::time::Instant::now() + http::LIMIT) {
+    if let Ok((_, body)) = http::read(&mut { bytes }, Instant::now() + http::LIMIT) {
         let _ = tang::answer(&body);
         let _ = Advertised::parse(&body);
     }
@@ -99,6 +111,7 @@ pub fn check_answer(bytes: &[u8]) {
 struct Opening {
     depth: u32,
     pins: u32,
+    end: Instant,
 }
 
 impl Opening {
@@ -107,6 +120,9 @@ impl Opening {
         self.pins += 1;
         if self.depth > DEPTH || self.pins > PINS {
             return Err(TokenError::Malformed);
+        }
+        if Instant::now() >= self.end {
+            return Err(TokenError::TooLong);
         }
         let (name, pin) = jwe.pin()?;
         let key: SecretArray<32> = match name {
@@ -122,5 +138,23 @@ impl Opening {
             _ => return Err(TokenError::UnknownPin { name: name.into() }),
         };
         jwe.decrypt(&key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_after_the_time_that_all_have_together() {
+        let header = r#"{"alg":"dir","enc":"A256GCM","clevis":{"pin":"none","none":{}}}"#;
+        let text = serde_json::json!({
+            "protected": <base64ct::Base64UrlUnpadded as base64ct::Encoding>::encode_string(header.as_bytes()),
+            "iv": "AAAAAAAAAAAAAAAA", "ciphertext": "AA", "tag": "AAAAAAAAAAAAAAAAAAAAAA",
+        });
+        let jwe = Jwe::flattened(&text).expect("a text");
+        let opened = |end| Opening { depth: 0, pins: 0, end }.open(&jwe).err();
+        assert_eq!(opened(Instant::now() + LIMIT), Some(TokenError::UnknownPin { name: "none".into() }));
+        assert_eq!(opened(Instant::now()), Some(TokenError::TooLong));
     }
 }

@@ -62,7 +62,7 @@ impl<'a> Binding<'a> {
         let place = format!("{}/rec/{}", self.url.trim_end_matches('/'), self.kid);
         let answered = http::post(&place, "application/jwk+json", body.as_bytes());
         let answered = answered.map_err(|error| error.of(self.url)).and_then(|body| answer(&body))?;
-        **key = *curve::derived(answered.to_projective() - self.server.to_projective() * *blind);
+        curve::derive(answered.to_projective() - self.server.to_projective() * *blind, key);
         blind.zeroize();
         Ok(())
     }

@@ -4,11 +4,11 @@ use atrest_kdf::Hash;
 use atrest_secret::{OsRandom, Passphrase, Random, SecretArray};
 use atrest_tpm::{Device, Pcrs, Policy, Template, Tpm, TpmError};
 use base64ct::{Base64, Encoding};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::encoded;
 use super::pin::Derivation;
 use crate::token::TokenError;
+use crate::token::enrolled::{Enrolled, encoded};
 
 /// The type of the tokens.
 pub const KIND_NAME: &str = "systemd-tpm2";
@@ -22,25 +22,6 @@ pub struct Enrolment<'a> {
     pub pin: Option<&'a Passphrase>,
     /// systemd before 254 opens it, too: its key is made anew each time instead of kept by the TPM, and a PIN has no salt.
     pub for_old_systemd: bool,
-}
-
-/// What was enrolled.
-#[derive(Debug)]
-pub struct Enrolled {
-    /// The passphrase of the keyslot.
-    pub passphrase: Passphrase,
-    fields: Value,
-}
-
-impl Enrolled {
-    /// The token's text, for the keyslot that was made.
-    pub fn token(&self, keyslot: u32) -> String {
-        let mut fields = self.fields.clone();
-        if let Some(object) = fields.as_object_mut() {
-            object.insert("keyslots".into(), json!([keyslot.to_string()]));
-        }
-        fields.to_string()
-    }
 }
 
 /// Seals a fresh secret, and unseals it again to see that it can be done.

@@ -9,14 +9,14 @@ mod signatures;
 
 use atrest_secret::{Passphrase, SecretArray, SecretBytes};
 use atrest_tpm::{Bank, Device, Parent, Pcrs, Policy, Sealed, SignedPolicy, Template, Tpm, TpmError};
-use base64ct::{Base64, Encoding};
 
-pub use enrol::{Enrolled, Enrolment, KIND_NAME, enrol};
+pub use enrol::{Enrolment, KIND_NAME, enrol};
 use fields::{Fields, Primary};
 pub use measure::{VOLUME_KEY_PCR, fixed, is_there, measure};
 use signatures::Signatures;
 
-use super::{Kind, TokenError};
+use super::enrolled::encoded;
+use super::{Help, Kind, TokenError};
 
 pub(super) const KIND: Kind = Kind { name: KIND_NAME, passphrase };
 
@@ -49,10 +49,21 @@ pub(super) fn needs(text: &str) -> String {
     }
 }
 
-fn passphrase(text: &str, pin: Option<&Passphrase>) -> Result<Passphrase, TokenError> {
+/// Whether there is a TPM: before somebody types a PIN.
+///
+/// # Errors
+/// [`TokenError::Tpm`]
+pub fn is_there() -> Result<(), TokenError> {
+    Ok(Tpm::open(&Device::from_environment()?).map(drop)?)
+}
+
+fn passphrase(text: &str, help: Help<'_>) -> Result<Passphrase, TokenError> {
     let fields = Fields::parse(text)?;
-    let pin = match (fields.pin, pin) {
-        (true, None) => return Err(TokenError::PinNeeded),
+    let pin = match (fields.pin, help.pin) {
+        (true, None) => {
+            is_there()?;
+            return Err(TokenError::PinNeeded);
+        }
         (true, Some(pin)) => Some(pin),
         (false, _) => None,
     };
@@ -113,12 +124,4 @@ fn unseal(
         }
     }
     Err(last.into())
-}
-
-/// The passphrase of the keyslot: base64 of the secret.
-fn encoded(secret: &[u8]) -> Result<Passphrase, TokenError> {
-    // At most 128 bytes are sealed.
-    let mut text = SecretBytes::zeroed(Base64::encoded_len(secret));
-    Base64::encode(secret, &mut text).map_err(|_| TokenError::Malformed)?;
-    Ok(Passphrase::new(text))
 }
