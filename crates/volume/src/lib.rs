@@ -84,4 +84,4 @@ pub use overwritten::{Overwritten, overwritten};
 pub use protection::{Cascade, CascadeError, Layer, Protection, ProtectionError};
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};
 pub use uuid::is_uuid;
-pub use volume::{Segment, Volume};
+pub use volume::{SealedKey, Segment, Volume};

@@ -155,7 +155,8 @@ fn split(text: &str) -> Option<(PathBuf, PathBuf)> {
         return (place.is_file() || place.is_dir()).then(|| (text[..colon].into(), text[colon + 1..].into()));
     }
     // The first one of a URI is that of its scheme.
-    let scheme = if Uri::is_meant(Path::new(text)) { text.find("://")? + 3 } else { 0 };
+    let path = Path::new(text);
+    let scheme = if Uri::is_meant(path) || super::sealed::is_meant(path) { text.find("://")? + 3 } else { 0 };
     let colon = scheme + text[scheme..].find(":/")?;
     Some((text[..colon].into(), text[colon + 1..].into()))
 }

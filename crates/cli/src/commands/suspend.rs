@@ -1,6 +1,8 @@
 //! `atrest suspend`, `resume` and `resize`: of what a process of ours serves, and what answers them in that process. Mappings of the kernel are
 //! in `mapping.rs`.
 
+#[cfg(feature = "whole")]
+use std::path::Path;
 use std::sync::Arc;
 
 use atrest_attach::control::{Answer, Control, Request, ask};
@@ -14,6 +16,8 @@ use serde_json::json;
 use super::reencrypt_served::Rewritten;
 use super::unlock::{Unlocked, again};
 use super::{link, mapping, serve};
+#[cfg(feature = "whole")]
+use crate::args::open::UnlockArgs;
 use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -165,6 +169,11 @@ pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn resize(args: &ResizeArgs, output: &Output) -> Result<(), Failure> {
+    #[cfg(feature = "whole")]
+    if super::sealed::is_meant(Path::new(&args.name)) {
+        let unlock = UnlockArgs { store: args.store.clone(), ..args.again.unlock() };
+        return super::sealed::resize(Path::new(&args.name), args.size, &unlock, output);
+    }
     let registry = serve::registry(output)?;
     let Some(entry) = registry.find(&args.name)? else { return mapping::resize(args, output) };
     let told = tell(&registry, &entry, &Request::Resize { size: args.size })?;
