@@ -141,7 +141,11 @@ impl Held {
             return Err(SealedError::NoStore);
         };
         let held = if write { device.store().hold()? } else { None };
-        let access = if write { atrest_sealedvolume::volume::Access::Write } else { atrest_sealedvolume::volume::Access::Read };
+        let access = if write {
+            atrest_sealedvolume::volume::Access::Write
+        } else {
+            atrest_sealedvolume::volume::Access::Read
+        };
         let settings = atrest_sealedvolume::volume::Settings::default();
         Ok((device.volume(key, self.sealed.freshness, access, settings)?, held))
     }

@@ -96,12 +96,11 @@ pub fn open<S: KeySource<Key = Key>>(
     options: &Options<'_>,
 ) -> Result<Disk, Error<S::Error>> {
     let held = Held::open(path, options.header, options.write).map_err(Error::Held)?;
-    let unlock_options =
-        UnlockOptions {
-            read_only: options.unlock.read_only || !options.write,
-            sealed: held.media().is_sealed(),
-            ..options.unlock.clone()
-        };
+    let unlock_options = UnlockOptions {
+        read_only: options.unlock.read_only || !options.write,
+        sealed: held.media().is_sealed(),
+        ..options.unlock.clone()
+    };
     let volume = volume(&held, format, keys, &unlock_options)?;
     let mut disk_options = options.disk.clone();
     disk_options.read_only |= !options.write;

@@ -54,11 +54,7 @@ impl HeaderObject {
     ///
     /// # Errors
     /// [`StoreError`]. The header may be stored all the same.
-    pub fn create(
-        store: &dyn ObjectStore,
-        patience: Patience,
-        new: NewHeader,
-    ) -> Result<bool, StoreError> {
+    pub fn create(store: &dyn ObjectStore, patience: Patience, new: NewHeader) -> Result<bool, StoreError> {
         if !numbers(store, patience)?.is_empty() {
             return Ok(false);
         }
@@ -90,7 +86,8 @@ impl HeaderObject {
         if !header.changed {
             return Ok(());
         }
-        let next = header.number.checked_add(1).filter(|next| *next <= MOST_NUMBER).ok_or(Cause::Unsupported)?;
+        let next =
+            header.number.checked_add(1).filter(|next| *next <= MOST_NUMBER).ok_or(Cause::Unsupported)?;
         match put(&*self.store, self.patience, &names::header(next), &header.bytes) {
             Ok(true) => {}
             // Somebody else has changed the header since it was read.
@@ -284,12 +281,7 @@ fn newest(store: &dyn ObjectStore, patience: Patience) -> Result<Option<(u64, Ve
 }
 
 /// `false` if there is another object of that name.
-fn put(
-    store: &dyn ObjectStore,
-    patience: Patience,
-    name: &str,
-    bytes: &[u8],
-) -> Result<bool, StoreError> {
+fn put(store: &dyn ObjectStore, patience: Patience, name: &str, bytes: &[u8]) -> Result<bool, StoreError> {
     match again(patience, || store.put_new(name, bytes))? {
         Put::Stored => Ok(true),
         // It may be ours, of a try that was told as failed.

@@ -459,9 +459,9 @@ impl fmt::Display for UnlockError {
             Self::UnsupportedRequirement { count } => {
                 write!(f, "the header has {count} mandatory requirements that this version does not know")
             }
-            Self::SealedElsewhere => f.write_str(
-                "the header is that of a sealed volume, whose data lies in a store beside it",
-            ),
+            Self::SealedElsewhere => {
+                f.write_str("the header is that of a sealed volume, whose data lies in a store beside it")
+            }
             Self::ReencryptionInProgress => {
                 f.write_str("a re-encryption is not finished; the volume can be opened when it is")
             }

@@ -135,7 +135,8 @@ pub(super) fn checkpoint_path(
     input: &Path,
     how: &BulkArgs,
 ) -> Result<Option<PathBuf>, Failure> {
-    let is_url = |path: &&&Path| Uri::is_meant(path) || path.as_os_str().as_encoded_bytes().starts_with(b"file://");
+    let is_url =
+        |path: &&&Path| Uri::is_meant(path) || path.as_os_str().as_encoded_bytes().starts_with(b"file://");
     match [output, input].iter().find(is_url) {
         None => Ok(bulk::checkpoint_path(output, input)),
         Some(_) if !how.resume => Ok(None),

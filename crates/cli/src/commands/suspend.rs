@@ -16,9 +16,9 @@ use serde_json::json;
 use super::reencrypt_served::Rewritten;
 use super::unlock::{Unlocked, again};
 use super::{link, mapping, serve};
+use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
 #[cfg(feature = "whole")]
 use crate::args::open::UnlockArgs;
-use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 

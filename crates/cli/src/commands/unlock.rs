@@ -181,7 +181,7 @@ fn with_sealed(held: Held, path: &Path, args: &UnlockArgs, _: Use) -> Result<Hel
 }
 
 /// Whether a path is the URL of a store of sealed objects.
-fn is_sealed(path: &Path) -> bool {
+pub(super) fn is_sealed(path: &Path) -> bool {
     #[cfg(feature = "whole")]
     if super::sealed::is_meant(path) {
         return true;

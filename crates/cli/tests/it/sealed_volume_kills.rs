@@ -48,7 +48,9 @@ fn the_file_system_in_a_killed_volume_is_that_of_the_last_flush() {
         scratch.file("first", &images[0]);
         let url = format!("file://{}", scratch.path("vol").display());
         let run = |words: &[&str]| scratch.atrest(&[words, &OPTIONS].concat()).ok();
-        scratch.atrest(&[&["format", &url, "--type", "sealed", "--size", "4M"], &OPTIONS[..], &CHEAP].concat()).ok();
+        scratch
+            .atrest(&[&["format", &url, "--type", "sealed", "--size", "4M"], &OPTIONS[..], &CHEAP].concat())
+            .ok();
         run(&["encrypt", "first", &url, "--yes"]);
         let name = format!("sealed-{}-{seed}", std::process::id());
         let mut state = 0;
@@ -77,7 +79,8 @@ fn the_file_system_in_a_killed_volume_is_that_of_the_last_flush() {
                     thread::sleep(Duration::from_micros(200));
                 }
                 thread::sleep(pause);
-                let gone = format!("kill -9 {process}; while kill -0 {process} 2> /dev/null; do sleep 0.01; done");
+                let gone =
+                    format!("kill -9 {process}; while kill -0 {process} 2> /dev/null; do sleep 0.01; done");
                 scratch.bash(&gone).ok();
             });
             let acknowledged = state + flushes.load(Ordering::Acquire) as usize;

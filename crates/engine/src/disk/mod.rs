@@ -238,6 +238,12 @@ impl Disk {
         self.unit
     }
 
+    /// Bytes in what the media stores as one, where its bytes are the plaintext; otherwise 0.
+    pub fn media_block(&self) -> usize {
+        let is_plain = self.regions.iter().all(|region| matches!(region.protection, Protection::Identity));
+        if is_plain { self.media.geometry().physical_block as usize } else { 0 }
+    }
+
     /// UUID of the volume, where it has one.
     pub fn uuid(&self) -> Option<&str> {
         self.uuid.as_deref()

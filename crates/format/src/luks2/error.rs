@@ -339,7 +339,9 @@ impl fmt::Display for HeaderError {
                 write!(f, "keyslot {keyslot} belongs to {count} digests instead of one")
             }
             Self::SegmentWithoutDigest { segment } => write!(f, "segment {segment} belongs to no digest"),
-            Self::Sealed => f.write_str("the sealed segment and the requirement for it don't belong together"),
+            Self::Sealed => {
+                f.write_str("the sealed segment and the requirement for it don't belong together")
+            }
             Self::SegmentNumbers => f.write_str("there is no data segment, or their numbers have gaps"),
             Self::SegmentAfterDynamic { segment } => {
                 write!(f, "segment {segment} has no size, but others follow it")

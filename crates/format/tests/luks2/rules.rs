@@ -445,8 +445,17 @@ fn a_sealed_volume_is_one_segment_with_its_requirement() {
     };
     assert_eq!(refused(&|m| second(m, behind(good["segments"]["0"].clone()))), HeaderError::Sealed);
     assert_eq!(refused(&|m| second(m, behind(metadata()["segments"]["0"].clone()))), HeaderError::Sealed);
-    assert_eq!(refused(&|m| remove(&mut m["segments"]["0"], "format")), HeaderError::Missing(segment("format")));
-    for bad in ["", "AAECAwQFBgcICQoLDA0O", "AAECAwQFBgcICQoLDA0ODxA=", "AAECAwQFBgcICQoLDA0ODw", "!AECAwQFBgcICQoLDA0ODw=="] {
+    assert_eq!(
+        refused(&|m| remove(&mut m["segments"]["0"], "format")),
+        HeaderError::Missing(segment("format"))
+    );
+    for bad in [
+        "",
+        "AAECAwQFBgcICQoLDA0O",
+        "AAECAwQFBgcICQoLDA0ODxA=",
+        "AAECAwQFBgcICQoLDA0ODw",
+        "!AECAwQFBgcICQoLDA0ODw==",
+    ] {
         let error = refused(&|m| m["segments"]["0"]["format"] = json!(bad));
         assert_eq!(error, HeaderError::Base64(segment("format")), "{bad}");
     }

@@ -120,7 +120,9 @@ impl DirectoryStore {
                     return Ok(unfinished);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => self.lay_out()?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => {
+                    self.lay_out()?
+                }
                 Err(error) => return Err(told(error)),
             }
         }
@@ -193,7 +195,9 @@ impl ObjectStore for DirectoryStore {
         let entries = match fs::read_dir(self.root.join(letter)) {
             Ok(entries) => entries,
             // Nothing of the kind was ever stored, or a copy left the empty directory out.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => {
+                return Ok(Vec::new());
+            }
             Err(error) => return Err(told(error)),
         };
         for entry in entries {
@@ -221,7 +225,12 @@ impl ObjectStore for DirectoryStore {
     fn hold(&self) -> Result<Option<File>, StoreError> {
         self.lay_out()?;
         self.sweep()?;
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.root.join(LOCK));
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.root.join(LOCK));
         let file = file.map_err(told)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),

@@ -43,7 +43,9 @@ impl Core {
         let writer = writer.as_mut().ok_or(VolumeError::ReadOnly)?;
         let Some(pending) = &writer.pending else { return Ok(()) };
         objects.put(&names::checkpoint(pending.number), &pending.bytes)?;
-        let Some(PendingCheckpoint { number, salt, leaves, .. }) = writer.pending.take() else { return Ok(()) };
+        let Some(PendingCheckpoint { number, salt, leaves, .. }) = writer.pending.take() else {
+            return Ok(());
+        };
         // What the log has said since lies over these leaves, and over itself as it was then.
         state.leaves = leaves;
         writer.is_stored(number, salt);

@@ -220,6 +220,8 @@ impl SealedVolume {
 
 impl fmt::Debug for SealedVolume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealedVolume").field("size", &self.size.load(Ordering::Relaxed)).finish_non_exhaustive()
+        f.debug_struct("SealedVolume")
+            .field("size", &self.size.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! Checkpoints that the store does not take, or takes and says that it has not: they cost little, and nothing that may count is deleted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use atrest_device::BlockDevice as _;
 use atrest_sealedvolume::format::{Kind, names};

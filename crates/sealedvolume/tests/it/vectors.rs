@@ -99,7 +99,8 @@ fn a_map_object_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
     let (number, chain, successor, ordinal) = (9, object.chain, 10, 2);
     let (window, blocks, leaves, snapshots) = (32, 1000, vec![leaf], vec![snapshot]);
     let trusted = true;
-    let root = Root { number, chain, successor, session, ordinal, window, trusted, blocks, leaves, snapshots };
+    let root =
+        Root { number, chain, successor, session, ordinal, window, trusted, blocks, leaves, snapshots };
     let (made, bytes) = seal_root(&keys(), prelude(Kind::Checkpoint, 0), &root).expect("a checkpoint");
     assert_eq!(hex(&Sha256::digest(&bytes)), CHECKPOINT);
     assert_eq!(open_root(&keys(), 9, &bytes), Ok((made, root.clone())));

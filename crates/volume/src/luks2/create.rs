@@ -7,7 +7,8 @@ use atrest_device::{Cause, DeviceError, LockMode, Media, Operation};
 use atrest_format::integrity::{Flags, Layout as TagLayout, NewLayout};
 use atrest_format::luks2::{
     AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair, Integrity,
-    Keyslot, MAX_BYTES, MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, Requirement, SegmentKind, SegmentSize, area_size,
+    Keyslot, MAX_BYTES, MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, Requirement, SegmentKind, SegmentSize,
+    area_size,
 };
 use atrest_format::luks2::{Priority as FormatPriority, Segment as FormatSegment};
 use atrest_kdf::Hash;

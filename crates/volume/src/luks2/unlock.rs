@@ -14,8 +14,8 @@ use super::{Luks2, keyslot};
 use crate::data_mapper::data_mapper;
 use crate::lock::MetadataLock;
 use crate::{
-    CryptFlags, CryptTarget, Devices, Passphrase, SealedKey, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
-    VolumeKey,
+    CryptFlags, CryptTarget, Devices, Passphrase, SealedKey, Segment, UnlockError, UnlockOptions, Volume,
+    VolumeFormat, VolumeKey,
 };
 
 /// The requirement of a volume whose tags lie in metadata of its drive's own.

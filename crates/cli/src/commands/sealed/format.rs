@@ -34,7 +34,8 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let at = |failure: Failure| failure.at(path);
     check(args)?;
     let bytes = args.size.ok_or_else(|| {
-        Failure::parameters("how large the volume is has to be said").hint("--size 2T: what is not written takes no room")
+        Failure::parameters("how large the volume is has to be said")
+            .hint("--size 2T: what is not written takes no room")
     })?;
     if bytes == 0 || !bytes.is_multiple_of(BLOCK_LEN as u64) {
         return Err(at(OpenError::Size.into()));
@@ -60,7 +61,8 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
         ..FormatOptions::default()
     };
     let spinner = progress::spinner("measuring and deriving the key", output);
-    let made = atrest_volume::format(Devices::detached(&header, &data), VolumeFormat::Luks2, &passphrase, &options);
+    let made =
+        atrest_volume::format(Devices::detached(&header, &data), VolumeFormat::Luks2, &passphrase, &options);
     spinner.finish_and_clear();
     let uuid = made.map_err(|error| at(error.into()))?.uuid().to_owned();
 
@@ -79,7 +81,8 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
         None => Freshness::Nothing,
     };
     let size = (bytes / BLOCK_LEN as u64, WINDOW);
-    SealedVolume::format(store, keys, &mut freshness, size, &mut settings).map_err(|error| at(error.into()))?;
+    SealedVolume::format(store, keys, &mut freshness, size, &mut settings)
+        .map_err(|error| at(error.into()))?;
     if let Freshness::Nothing = freshness {
         output.warn(format_args!(
             "{}: without --store nobody notices that all of the objects are put back to an older state",
@@ -109,7 +112,9 @@ fn check(args: &FormatArgs) -> Result<(), Failure> {
         || flash.sealed.unit_size.is_some()
         || flash.sealed.tickets.is_some();
     if of_flash {
-        return Err(Failure::parameters("--erase-size, --prog-size, --read-size, --empty, --tag-size, --unit-size and --tickets belong to flash"));
+        return Err(Failure::parameters(
+            "--erase-size, --prog-size, --read-size, --empty, --tag-size, --unit-size and --tickets belong to flash",
+        ));
     }
     let of_others = args.cipher.is_some()
         || args.key_size.is_some()

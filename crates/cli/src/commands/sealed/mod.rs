@@ -30,7 +30,10 @@ pub use space::{gc, resize, snapshot, stored};
 pub fn with_options(held: Held, path: &Path, args: &UnlockArgs, wanted: Use) -> Result<Held, Failure> {
     if !held.media().is_sealed() {
         return match &args.snapshot {
-            Some(_) => Err(Failure::parameters("--snapshot is for sealed volumes, which are named by a URL").at(path)),
+            Some(_) => {
+                Err(Failure::parameters("--snapshot is for sealed volumes, which are named by a URL")
+                    .at(path))
+            }
             None => Ok(held),
         };
     }
@@ -92,12 +95,16 @@ impl Opened {
 impl From<SealedError> for Failure {
     fn from(error: SealedError) -> Self {
         match error {
-            SealedError::Url => Self::parameters(error).hint("file:///srv/volume names the directory /srv/volume"),
+            SealedError::Url => {
+                Self::parameters(error).hint("file:///srv/volume names the directory /srv/volume")
+            }
             SealedError::Store(error) | SealedError::Open(OpenError::Unreachable(error)) => error.into(),
             SealedError::NoHeader => {
                 Self::new(Code::Device, error).hint("`atrest format --type sealed --size SIZE URL` makes one")
             }
-            SealedError::NoStore => Self::new(Code::Device, error).hint("name the store by its URL: file:///path"),
+            SealedError::NoStore => {
+                Self::new(Code::Device, error).hint("name the store by its URL: file:///path")
+            }
             SealedError::Open(error) => error.into(),
             SealedError::Volume(error) => error.into(),
             SealedError::Disk(error) => error.into(),
@@ -110,9 +117,8 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Os(errno) => Self::io(&std::io::Error::from_raw_os_error(errno)),
-            StoreError::Held => {
-                Self::new(Code::Busy, error).hint("`atrest status` lists what is open, `atrest close` ends it")
-            }
+            StoreError::Held => Self::new(Code::Busy, error)
+                .hint("`atrest status` lists what is open, `atrest close` ends it"),
             error => Self::new(Code::Device, error),
         }
     }

@@ -25,7 +25,8 @@ pub fn snapshot(command: &SnapshotCommand, output: &Output) -> Result<(), Failur
     match command {
         SnapshotCommand::Add(args) => {
             let opened = Opened::unlock(&args.path, &args.unlock, true, output)?;
-            let failed = |error: atrest_sealedvolume::volume::VolumeError| Failure::from(error).at(&args.path);
+            let failed =
+                |error: atrest_sealedvolume::volume::VolumeError| Failure::from(error).at(&args.path);
             if opened.volume.snapshots().map_err(failed)?.iter().any(|one| one.name == args.name) {
                 return Err(Failure::parameters(format!("there is a snapshot \"{}\" already", args.name))
                     .at(&args.path)
@@ -40,17 +41,22 @@ pub fn snapshot(command: &SnapshotCommand, output: &Output) -> Result<(), Failur
         }
         SnapshotCommand::Remove(args) => {
             let opened = Opened::unlock(&args.path, &args.unlock, true, output)?;
-            let failed = |error: atrest_sealedvolume::volume::VolumeError| Failure::from(error).at(&args.path);
+            let failed =
+                |error: atrest_sealedvolume::volume::VolumeError| Failure::from(error).at(&args.path);
             let all = opened.volume.snapshots().map_err(failed)?;
             let found = all.iter().find(|one| one.name == args.name);
-            let id = found.map(|one| one.id).ok_or_else(|| {
-                failed(atrest_sealedvolume::volume::VolumeError::NoSuchSnapshot)
-            })?;
+            let id = found
+                .map(|one| one.id)
+                .ok_or_else(|| failed(atrest_sealedvolume::volume::VolumeError::NoSuchSnapshot))?;
             opened.volume.remove_snapshot(id).map_err(failed)?;
             opened.close(&args.path)?;
             output.done(
                 &json!({ "id": id, "name": args.name }),
-                &format!("{}: snapshot \"{}\" is given up; `atrest gc` frees its room", args.path.display(), args.name),
+                &format!(
+                    "{}: snapshot \"{}\" is given up; `atrest gc` frees its room",
+                    args.path.display(),
+                    args.name
+                ),
             )
         }
         SnapshotCommand::List(args) => {
@@ -117,7 +123,8 @@ pub fn gc(args: &GcArgs, output: &Output) -> Result<(), Failure> {
 /// Gives a volume that is not open another size.
 pub fn resize(path: &Path, size: Option<u64>, unlock: &UnlockArgs, output: &Output) -> Result<(), Failure> {
     let size = size.ok_or_else(|| {
-        Failure::parameters("a sealed volume has room for whatever is asked: the size has to be said").hint("--size SIZE")
+        Failure::parameters("a sealed volume has room for whatever is asked: the size has to be said")
+            .hint("--size SIZE")
     })?;
     if size == 0 || !size.is_multiple_of(BLOCK_LEN as u64) {
         return Err(Failure::from(OpenError::Size).at(path));
@@ -157,7 +164,8 @@ pub fn stored(device: &SealedDevice) -> Result<Stored, StoreError> {
         let mut last: Option<String> = None;
         loop {
             let names = device.store().list_after(kind, last.as_deref())?;
-            let Some(newest) = names.last().cloned().filter(|newest| last.as_ref().is_none_or(|last| last < newest))
+            let Some(newest) =
+                names.last().cloned().filter(|newest| last.as_ref().is_none_or(|last| last < newest))
             else {
                 return Ok(count);
             };
