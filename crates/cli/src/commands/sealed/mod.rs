@@ -98,6 +98,10 @@ impl From<SealedError> for Failure {
             SealedError::Url => {
                 Self::parameters(error).hint("file:///srv/volume names the directory /srv/volume")
             }
+            SealedError::Store(StoreError::Os(errno)) if errno == rustix::io::Errno::NOENT.raw_os_error() => {
+                Self::new(Code::Device, "the store's directory is not there")
+                    .hint("`atrest format --type sealed --size SIZE URL` makes a new volume")
+            }
             SealedError::Store(error) | SealedError::Open(OpenError::Unreachable(error)) => error.into(),
             SealedError::NoHeader => {
                 Self::new(Code::Device, error).hint("`atrest format --type sealed --size SIZE URL` makes one")
