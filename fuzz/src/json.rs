@@ -69,6 +69,8 @@ fn change(node: &mut Value, donor: Value, random: &mut Random) {
         "9223372036854775808",
         "dynamic",
         "luks2",
+        "atrest-sealed",
+        "AAECAwQFBgcICQoLDA0ODw==",
         "raw",
         "aes-xts-plain64",
         "cipher_null-ecb",

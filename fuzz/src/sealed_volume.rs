@@ -131,6 +131,7 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
         operations: vec![
             Operation::SnapshotAdded { id: 9, name: name.clone(), checkpoint: 7, salt },
             Operation::SnapshotRemoved { id: 3 },
+            Operation::Resized { blocks: 900 },
         ],
     };
     let log = summary.encode().expect("a summary");
@@ -151,6 +152,7 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
         session,
         ordinal: 2,
         window: 4,
+        trusted: true,
         blocks: 1000,
         leaves,
         snapshots,

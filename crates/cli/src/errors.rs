@@ -27,7 +27,7 @@ use atrest_kdf::KdfError;
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_nbd::ConnectError;
 use atrest_nbd::wire::WireError;
-use atrest_open::DeviceOpenError;
+use atrest_open::{DeviceOpenError, DiskOpenError};
 use atrest_volume::bitlocker::BitLockerError;
 use atrest_volume::fvault2::FileVaultError;
 use atrest_volume::loopaes::LoopAesError;
@@ -128,6 +128,8 @@ impl From<DeviceOpenError> for Failure {
         match error {
             DeviceOpenError::Device(error) => error.into(),
             DeviceOpenError::Nbd(error) => error.into(),
+            #[cfg(feature = "whole")]
+            DeviceOpenError::Sealed(error) => error.into(),
             DeviceOpenError::UriEncoding => {
                 Self::parameters(error).hint("write other bytes as % and two hexadecimal digits")
             }
@@ -261,6 +263,8 @@ impl From<UnlockError> for Failure {
             | UnlockError::UnsupportedType
             | UnlockError::UnsupportedRequirement { .. }
             | UnlockError::UnknownIntegrity => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
+            UnlockError::SealedElsewhere => Self::new(Code::Device, error)
+                .hint("name the store by its URL: file:///path"),
             UnlockError::Authenticated => {
                 Self::new(Code::Device, error).hint("copy the data to a new volume: `atrest decrypt`, `atrest format`")
             }
@@ -430,6 +434,17 @@ impl From<ConvertError> for Failure {
                 Self::parameters(error).hint("`atrest header set --label= --subsystem=` clears the first two")
             }
             error => Self::parameters(error),
+        }
+    }
+}
+
+impl From<DiskOpenError> for Failure {
+    fn from(error: DiskOpenError) -> Self {
+        match error {
+            DiskOpenError::Disk(error) => error.into(),
+            #[cfg(feature = "whole")]
+            DiskOpenError::Sealed(error) => error.into(),
+            error => Self::new(Code::Device, error),
         }
     }
 }

@@ -17,6 +17,15 @@ pub fn scrub(
     let mut buffer = vec![0; STEP.next_multiple_of(unit) as usize];
     let (mut done, mut count) = (0, 0);
     while done < size {
+        // Nothing is stored of a hole.
+        if let Ok(hole) = device.extent(done, size - done)
+            && hole.hole
+            && hole.len > 0
+        {
+            done += hole.len;
+            progress(done);
+            continue;
+        }
         let len = (size - done).min(buffer.len() as u64);
         if device.read_at(done, &mut buffer[..len as usize]).is_err() {
             let end = done + len;

@@ -9,6 +9,9 @@ use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode,
 use atrest_engine::{Access, FileDevice, Sequence};
 use atrest_nbd::{ConnectError, Export, Options, Uri};
 
+#[cfg(feature = "sealed")]
+use crate::sealed::{self, SealedDevice, SealedError};
+
 /// A regular file, a block device, an export of an NBD server, or a stream.
 #[derive(Debug)]
 pub struct Device {
@@ -23,6 +26,9 @@ enum Kind {
     Export(Export),
     /// What comes through a pipe.
     Sequence(Arc<Sequence>),
+    /// A store of objects. What is read and written here is its header.
+    #[cfg(feature = "sealed")]
+    Sealed(SealedDevice),
 }
 
 impl Device {
@@ -33,6 +39,11 @@ impl Device {
     /// [`DeviceOpenError`]: nothing is there, it is something else, it is in use, or `access` is not permitted.
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self, DeviceOpenError> {
         let path = path.as_ref();
+        #[cfg(feature = "sealed")]
+        if sealed::is_meant(path) {
+            let write = matches!(access, Access::ReadWrite | Access::ReadWriteExclusive);
+            return Ok(Self { path: path.into(), kind: Kind::Sealed(SealedDevice::open(path, write)?) });
+        }
         let kind = match Uri::is_meant(path) {
             false => Kind::File(FileDevice::open(path, access)?),
             true => {
@@ -62,7 +73,7 @@ impl Device {
     pub fn into_file(self) -> Result<FileDevice, DeviceOpenError> {
         match self.kind {
             Kind::File(file) => Ok(file),
-            Kind::Export(_) | Kind::Sequence(_) => Err(DeviceOpenError::NotHere),
+            _ => Err(DeviceOpenError::NotHere),
         }
     }
 
@@ -73,7 +84,7 @@ impl Device {
     pub fn map(&mut self) -> Result<(), DeviceOpenError> {
         match &mut self.kind {
             Kind::File(file) => Ok(file.map()?),
-            Kind::Export(_) | Kind::Sequence(_) => Err(DeviceOpenError::NotHere),
+            _ => Err(DeviceOpenError::NotHere),
         }
     }
 
@@ -84,7 +95,25 @@ impl Device {
     pub fn grow(&self) -> Result<u64, DeviceError> {
         match &self.kind {
             Kind::File(file) => file.grow(),
-            Kind::Export(_) | Kind::Sequence(_) => Ok(self.size()),
+            _ => Ok(self.size()),
+        }
+    }
+
+    /// Whether it is a store of sealed objects, of which the header is seen here.
+    pub fn is_sealed(&self) -> bool {
+        #[cfg(feature = "sealed")]
+        if matches!(self.kind, Kind::Sealed(_)) {
+            return true;
+        }
+        false
+    }
+
+    /// The store of sealed objects, if it is one.
+    #[cfg(feature = "sealed")]
+    pub fn sealed(&self) -> Option<&SealedDevice> {
+        match &self.kind {
+            Kind::Sealed(device) => Some(device),
+            _ => None,
         }
     }
 
@@ -102,7 +131,7 @@ impl Device {
     pub fn is_disk(&self) -> bool {
         match &self.kind {
             Kind::File(file) => file.is_block_device(),
-            Kind::Export(_) | Kind::Sequence(_) => true,
+            _ => true,
         }
     }
 
@@ -110,7 +139,7 @@ impl Device {
     pub fn device_number(&self) -> Option<u64> {
         match &self.kind {
             Kind::File(file) => file.device_number(),
-            Kind::Export(_) | Kind::Sequence(_) => None,
+            _ => None,
         }
     }
 
@@ -119,7 +148,7 @@ impl Device {
     pub fn holds_data(&self) -> bool {
         match &self.kind {
             Kind::File(file) => file.holds_data(),
-            Kind::Export(_) | Kind::Sequence(_) => true,
+            _ => true,
         }
     }
 
@@ -127,7 +156,7 @@ impl Device {
     pub fn modified(&self) -> Option<SystemTime> {
         match &self.kind {
             Kind::File(file) => file.modified(),
-            Kind::Export(_) | Kind::Sequence(_) => None,
+            _ => None,
         }
     }
 
@@ -136,6 +165,8 @@ impl Device {
             Kind::File(file) => file,
             Kind::Export(export) => export,
             Kind::Sequence(sequence) => &**sequence,
+            #[cfg(feature = "sealed")]
+            Kind::Sealed(device) => device.header(),
         }
     }
 }
@@ -227,6 +258,9 @@ pub enum DeviceOpenError {
     Device(DeviceError),
     /// An export.
     Nbd(ConnectError),
+    /// A store of sealed objects.
+    #[cfg(feature = "sealed")]
+    Sealed(SealedError),
     /// A URI has letters that are not encoded.
     UriEncoding,
     /// What is to be done needs a file or block device of this machine, and it is an export of a server.
@@ -246,6 +280,13 @@ impl From<DeviceError> for DeviceOpenError {
     }
 }
 
+#[cfg(feature = "sealed")]
+impl From<SealedError> for DeviceOpenError {
+    fn from(error: SealedError) -> Self {
+        Self::Sealed(error)
+    }
+}
+
 impl From<ConnectError> for DeviceOpenError {
     fn from(error: ConnectError) -> Self {
         Self::Nbd(error)
@@ -257,9 +298,11 @@ impl fmt::Display for DeviceOpenError {
         match self {
             Self::Device(error) => error.fmt(f),
             Self::Nbd(error) => error.fmt(f),
+            #[cfg(feature = "sealed")]
+            Self::Sealed(error) => error.fmt(f),
             Self::UriEncoding => f.write_str("the URI has letters that are not UTF-8"),
             Self::NotHere => f.write_str(
-                "this needs a file or block device of this machine, and it is an NBD export or a stream",
+                "this needs a file or block device of this machine, and it is an NBD export, a store of objects or a stream",
             ),
         }
     }
@@ -270,6 +313,8 @@ impl core::error::Error for DeviceOpenError {
         match self {
             Self::Device(error) => Some(error),
             Self::Nbd(error) => Some(error),
+            #[cfg(feature = "sealed")]
+            Self::Sealed(error) => Some(error),
             Self::UriEncoding | Self::NotHere => None,
         }
     }

@@ -27,8 +27,37 @@ pub enum Error<S> {
     /// Unlocking it.
     Unlock(Refused<S, UnlockError>),
     /// Joining it to its media.
-    Disk(DiskError),
+    Disk(DiskOpenError),
 }
+
+/// Why an unlocked volume is not joined to its media.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum DiskOpenError {
+    /// It does not fit, or only the kernel can serve it.
+    Disk(DiskError),
+    /// The objects of a sealed volume.
+    #[cfg(feature = "sealed")]
+    Sealed(crate::sealed::SealedError),
+}
+
+impl From<DiskError> for DiskOpenError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl fmt::Display for DiskOpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(error) => error.fmt(f),
+            #[cfg(feature = "sealed")]
+            Self::Sealed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for DiskOpenError {}
 
 impl fmt::Display for HeldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

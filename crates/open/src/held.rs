@@ -4,11 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atrest_device::Media;
-use atrest_engine::{Access, Disk, DiskError, DiskOptions, is_same};
+#[cfg(not(feature = "sealed"))]
+use atrest_engine::DiskError;
+use atrest_engine::{Access, Disk, DiskOptions, is_same};
 use atrest_volume::{Devices, OpenError, UnlockOptions, Volume};
 
 use crate::locked::find;
-use crate::{Device, Format, HeldError, Locked, Reopen};
+#[cfg(feature = "sealed")]
+use crate::sealed::{SealedData, SealedError, SealedOptions};
+use crate::{Device, DiskOpenError, Format, HeldError, Locked, Reopen};
 
 /// The file or block device of a volume, and that of a detached header. Both are locked: nobody else writes to the data,
 /// and nobody formats or restores the header. Keyslots can be changed all the same. An NBD export in their place can't be
@@ -17,6 +21,8 @@ use crate::{Device, Format, HeldError, Locked, Reopen};
 pub struct Held {
     media: Device,
     header: Option<Arc<Device>>,
+    #[cfg(feature = "sealed")]
+    sealed: SealedOptions,
 }
 
 fn device(path: &Path, access: Access) -> Result<Device, HeldError> {
@@ -39,7 +45,12 @@ impl Held {
 
     /// Takes a device that is open already, in the way that [`open`](Self::open) would open it.
     pub fn over(media: Device) -> Self {
-        Self { media, header: None }
+        Self {
+            media,
+            header: None,
+            #[cfg(feature = "sealed")]
+            sealed: SealedOptions::default(),
+        }
     }
 
     /// Opens and locks the device of a detached header as well. If that is the volume's own, nothing changes.
@@ -52,6 +63,14 @@ impl Held {
             self.header = Some(Arc::new(device(header, Access::ReadOnlyShared)?));
         }
         Ok(self)
+    }
+
+    /// Says how a sealed volume is opened, if it is one.
+    #[cfg(feature = "sealed")]
+    #[must_use]
+    pub fn with_sealed(mut self, options: SealedOptions) -> Self {
+        self.sealed = options;
+        self
     }
 
     /// Maps the data into memory: long reads need no copy of the ciphertext.
@@ -97,7 +116,10 @@ impl Held {
     ///
     /// # Errors
     /// The volume does not fit its media, or only the kernel can serve it.
-    pub fn disk(self, volume: Volume, options: DiskOptions) -> Result<Disk, DiskError> {
+    pub fn disk(self, volume: Volume, options: DiskOptions) -> Result<Disk, DiskOpenError> {
+        if volume.sealed().is_some() || self.media.is_sealed() {
+            return self.sealed_disk(volume, options);
+        }
         let disk = Disk::new(Arc::new(self.media), volume, options)?;
         Ok(match self.header {
             Some(header) => disk.with_header(header),
@@ -105,7 +127,49 @@ impl Held {
         })
     }
 
-    /// The plaintext, and what it is opened again with when its key was taken away. Both keep the devices open and locked.
+    /// The sealed volume, for what a disk can't do: snapshots, space, its size. What keeps other processes of this machine away comes with it.
+    ///
+    /// # Errors
+    /// [`SealedError`]: it is no sealed volume, or does not open.
+    #[cfg(feature = "sealed")]
+    pub fn sealed_volume(
+        self,
+        volume: &Volume,
+        write: bool,
+    ) -> Result<(atrest_sealedvolume::SealedVolume, Option<std::fs::File>), SealedError> {
+        let (Some(device), Some(key)) = (self.media.sealed(), volume.sealed()) else {
+            return Err(SealedError::NoStore);
+        };
+        let held = if write { device.store().hold()? } else { None };
+        let access = if write {
+            atrest_sealedvolume::volume::Access::Write
+        } else {
+            atrest_sealedvolume::volume::Access::Read
+        };
+        let settings = atrest_sealedvolume::volume::Settings::default();
+        Ok((device.volume(key, self.sealed.freshness, access, settings)?, held))
+    }
+
+    #[cfg(feature = "sealed")]
+    fn sealed_disk(self, volume: Volume, mut options: DiskOptions) -> Result<Disk, DiskOpenError> {
+        let (Some(device), Some(key)) = (self.media.sealed(), volume.sealed()) else {
+            return Err(DiskOpenError::Sealed(SealedError::NoStore));
+        };
+        let read_only = options.read_only || volume.read_only();
+        let opened = SealedData::open(device, key, self.sealed, read_only);
+        let data = Arc::new(opened.map_err(DiskOpenError::Sealed)?);
+        // A trim shows the store's owner no more than how much is in use.
+        options.allow_discards = true;
+        Ok(Disk::identity(data, options)?)
+    }
+
+    #[cfg(not(feature = "sealed"))]
+    fn sealed_disk(self, _: Volume, _: DiskOptions) -> Result<Disk, DiskOpenError> {
+        // cannot be reached: without the feature nobody asks for the key of a sealed volume.
+        Err(DiskError::Fixed.into())
+    }
+
+    /// The plaintext, and what it is opened again with when its key was taken away: a sealed volume can't be. Both keep the devices open and locked.
     ///
     /// # Errors
     /// Fails where [`disk`](Self::disk) does.
@@ -114,7 +178,10 @@ impl Held {
         volume: Volume,
         options: DiskOptions,
         (format, unlock): (Format, UnlockOptions),
-    ) -> Result<(Disk, Reopen), DiskError> {
+    ) -> Result<(Disk, Option<Reopen>), DiskOpenError> {
+        if volume.sealed().is_some() || self.media.is_sealed() {
+            return Ok((self.sealed_disk(volume, options)?, None));
+        }
         let media = Arc::new(self.media);
         let reopen = Reopen {
             media: media.clone(),
@@ -134,7 +201,7 @@ impl Held {
                 Some(header) => disk.with_header(header),
                 None => disk,
             },
-            reopen,
+            Some(reopen),
         ))
     }
 

@@ -1,7 +1,7 @@
 //! The one way from a device to an open volume.
 //!
 //! 1. [`Held::open`] opens and locks the file or block device, and that of a detached header. An export of an NBD server,
-//!    by its URI, is as good ([`Device`]), but for the lock.
+//!    by its URI, is as good ([`Device`]), but for the lock. So is, with the feature `sealed`, a store of sealed objects by its URL.
 //! 2. [`Held::locked`] looks at it: a [`Locked`] volume, by its header or by what the caller says of it.
 //! 3. [`unlock`] tries the keys of a [`KeySource`] until one is right. Whoever has keys, asks people or reads files is
 //!    a key source; when another key is tried and when not is decided here alone.
@@ -48,6 +48,8 @@ mod online;
 mod plain;
 mod policy;
 mod reopen;
+#[cfg(feature = "sealed")]
+pub mod sealed;
 #[cfg(feature = "foreign")]
 mod tcrypt;
 pub mod token;
@@ -58,7 +60,7 @@ use atrest_engine::{Disk, DiskOptions};
 use atrest_volume::{UnlockOptions, Volume};
 
 pub use device::{Device, DeviceOpenError};
-pub use error::{Error, HeldError};
+pub use error::{DiskOpenError, Error, HeldError};
 pub use held::Held;
 pub use key::{Key, KeySource, NoOtherKey, OneKey};
 pub use locked::{Format, Locked};
@@ -96,8 +98,11 @@ pub fn open<S: KeySource<Key = Key>>(
     options: &Options<'_>,
 ) -> Result<Disk, Error<S::Error>> {
     let held = Held::open(path, options.header, options.write).map_err(Error::Held)?;
-    let unlock_options =
-        UnlockOptions { read_only: options.unlock.read_only || !options.write, ..options.unlock.clone() };
+    let unlock_options = UnlockOptions {
+        read_only: options.unlock.read_only || !options.write,
+        sealed: held.media().is_sealed(),
+        ..options.unlock.clone()
+    };
     let volume = volume(&held, format, keys, &unlock_options)?;
     let mut disk_options = options.disk.clone();
     disk_options.read_only |= !options.write;

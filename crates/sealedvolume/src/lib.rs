@@ -44,6 +44,7 @@
     )
 )]
 pub mod format;
+pub mod header;
 pub mod store;
 pub mod volume;
 

@@ -126,6 +126,8 @@ pub enum UnlockError {
         /// How many requirements are not known.
         count: usize,
     },
+    /// The data lies in sealed objects, and the device is no store of them, or the other way round.
+    SealedElsewhere,
     /// A re-encryption is in progress or was interrupted; it has to be finished first.
     ReencryptionInProgress,
     /// The volume is authenticated: its data units have tags, which a re-encryption does not make.
@@ -484,6 +486,9 @@ impl fmt::Display for UnlockError {
             }
             Self::UnsupportedRequirement { count } => {
                 write!(f, "the header has {count} mandatory requirements that this version does not know")
+            }
+            Self::SealedElsewhere => {
+                f.write_str("the header is that of a sealed volume, whose data lies in a store beside it")
             }
             Self::ReencryptionInProgress => {
                 f.write_str("a re-encryption is not finished; the volume can be opened when it is")

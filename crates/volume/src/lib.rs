@@ -90,4 +90,4 @@ pub use protection::{Cascade, CascadeError, Layer, Protection, ProtectionError};
 pub use recognised::begins_as_a_file_system;
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};
 pub use uuid::is_uuid;
-pub use volume::{Segment, Volume};
+pub use volume::{SealedKey, Segment, Volume};

@@ -77,6 +77,8 @@ pub struct UnlockOptions {
     /// Keep the volume key, for dm-crypt ([`Volume::targets`](crate::Volume::targets)). Otherwise only its expanded form is kept.
     /// An authenticated volume can be unlocked for dm-crypt only.
     pub keep_key: bool,
+    /// The data device is a store of sealed objects. A header that says so is refused without this, and any other one with it.
+    pub sealed: bool,
     /// Cipher backend; `None` picks the best that the machine has.
     pub backend: Option<BackendChoice>,
     /// What the header may say (LUKS2). It is checked before a key is tried.
@@ -202,6 +204,8 @@ pub struct FormatOptions {
     /// LUKS2: tags beside the data, and the cipher that makes them; `cipher` is not looked at then, and `key_len` does not count the MAC's
     /// key. dm-integrity's layout, which keeps the tags, is not written by [`format`](crate::format()).
     pub tags: Option<TagOptions>,
+    /// LUKS2: the data lies in sealed objects, of a volume with this identifier, whose key has 32 bytes. Nothing is said of a cipher then.
+    pub sealed: Option<[u8; 16]>,
     /// LUKS2: bytes in a data unit (sector size), 512 to 4096; `None` follows the data device.
     pub data_unit: Option<u32>,
     /// Hash of the anti-forensic splitter and the volume key's digest, and of PBKDF2 unless its options say otherwise;

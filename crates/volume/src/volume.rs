@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::{CryptFlags, CryptTarget, Protection, VolumeFormat};
+use crate::{CryptFlags, CryptTarget, Protection, VolumeFormat, VolumeKey};
 
 /// A run of plaintext that has one protection and is stored in one piece.
 pub struct Segment {
@@ -28,6 +28,15 @@ pub struct Volume {
     flags: CryptFlags,
     read_only: bool,
     protected: Option<Range<u64>>,
+    sealed: Option<SealedKey>,
+}
+
+/// The key of a volume whose data lies in sealed objects.
+pub struct SealedKey {
+    /// Identifier that keeps volumes under one key apart.
+    pub format: [u8; 16],
+    /// The volume key, 32 bytes.
+    pub key: VolumeKey,
 }
 
 impl Volume {
@@ -46,6 +55,7 @@ impl Volume {
             flags: CryptFlags::default(),
             read_only: false,
             protected: None,
+            sealed: None,
         }
     }
 
@@ -83,6 +93,17 @@ impl Volume {
     pub fn with_protected(mut self, range: Range<u64>) -> Self {
         self.protected = Some(range);
         self
+    }
+
+    /// Sets the key by which sealed objects are opened, which are all that there is of the data.
+    pub fn with_sealed(mut self, sealed: SealedKey) -> Self {
+        self.sealed = Some(sealed);
+        self
+    }
+
+    /// The key of the sealed objects, if the data lies in some. Then there are no segments.
+    pub fn sealed(&self) -> Option<&SealedKey> {
+        self.sealed.as_ref()
     }
 
     /// Bytes of plaintext that nobody may write.
@@ -173,6 +194,12 @@ impl fmt::Debug for Segment {
             .field("media_offset", &self.media_offset)
             .field("protection", &self.protection)
             .finish()
+    }
+}
+
+impl fmt::Debug for SealedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealedKey(..)")
     }
 }
 

@@ -151,7 +151,7 @@ impl Entry {
     pub fn new(name: &str, path: &Path, kind: Kind, read_only: bool) -> io::Result<Self> {
         Ok(Self {
             name: name.into(),
-            path: if Uri::is_meant(path) { path.into() } else { path.canonicalize()? },
+            path: if is_url(path) { path.into() } else { path.canonicalize()? },
             kind,
             read_only,
             since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -363,7 +363,7 @@ impl Registry {
         let path = match name_or_path.canonicalize() {
             Ok(path) => path,
             // A URI is compared as it was written.
-            Err(_) if Uri::is_meant(name_or_path) => name_or_path.into(),
+            Err(_) if is_url(name_or_path) => name_or_path.into(),
             Err(_) => return Ok(Vec::new()),
         };
         Ok(self.list()?.into_iter().filter(|entry| entry.path == path).collect())
@@ -601,6 +601,11 @@ fn remove_remains(file: &Path, kind: Option<&Kind>) {
 fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     (1..=64).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(allowed)
+}
+
+/// Whether a volume is named by a URL, which is no path of this machine: an export of a server, or a store of objects.
+fn is_url(path: &Path) -> bool {
+    Uri::is_meant(path) || path.as_os_str().as_encoded_bytes().starts_with(b"file://")
 }
 
 #[cfg(test)]

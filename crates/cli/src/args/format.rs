@@ -26,6 +26,7 @@ Examples:
   atrest format --type veracrypt --size 1G --cipher aes-twofish-serpent --hash whirlpool --hidden-size 200M container.hc
   atrest format card.img --type flash --size 16M --erase-size 4096 --prog-size 16 --kdf catena
   atrest format card.img --type sealed --store card.store --size 16M --aead chacha20-poly1305 --kdf catena
+  atrest format file:///srv/volume --type sealed --size 2T --store volume.store
   printf %s \"$PASS\" | atrest format --size 64M --passphrase-fd 0 --yes scripted.img")]
 pub struct FormatArgs {
     /// File, block device or NBD URI that becomes the volume.

@@ -83,10 +83,14 @@ pub struct ResumeArgs {
 #[command(after_long_help = "\
 Examples:
   atrest resize secret
-  atrest resize secret --size 10G")]
+  atrest resize secret --size 10G
+  atrest resize file:///srv/volume --size 4T --store volume.store")]
 pub struct ResizeArgs {
-    /// Name of the mapping, or of the volume that `atrest status` lists.
+    /// Name of the mapping, or of the volume that `atrest status` lists. Of a sealed volume that is not open, the URL of its store.
     pub name: String,
+    /// Trusted store of a sealed volume.
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
     /// Bytes of plaintext, in whole data units (units: K, M, G, T; bytes without one).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,

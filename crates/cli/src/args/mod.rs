@@ -19,6 +19,8 @@ pub mod mount_tree;
 pub mod open;
 pub mod reencrypt;
 pub mod scrub;
+#[cfg(feature = "whole")]
+pub mod sealed;
 pub mod secrets;
 pub mod size;
 pub mod tcrypt;
@@ -94,6 +96,11 @@ pub enum Command {
     Repair(header::RepairArgs),
     #[cfg(feature = "whole")]
     HandOver(flash::HandOverArgs),
+    #[cfg(feature = "whole")]
+    #[command(subcommand)]
+    Snapshot(sealed::SnapshotCommand),
+    #[cfg(feature = "whole")]
+    Gc(sealed::GcArgs),
     Encrypt(bulk::EncryptArgs),
     Decrypt(bulk::DecryptArgs),
     Reencrypt(reencrypt::ReencryptArgs),

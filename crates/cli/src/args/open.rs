@@ -189,6 +189,9 @@ pub struct UnlockArgs {
     /// Trusted store of a sealed volume: the file that says how new the medium is.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
+    /// Read this snapshot of a sealed volume, which a URL names, in place of its newest state.
+    #[arg(long, value_name = "NAME")]
+    pub snapshot: Option<String>,
     /// Read a sealed volume without its trusted store. An older state of it, in whole or block by block, is then not told from the
     /// newest one.
     #[arg(long, conflicts_with = "store")]

@@ -135,7 +135,9 @@ pub(super) fn checkpoint_path(
     input: &Path,
     how: &BulkArgs,
 ) -> Result<Option<PathBuf>, Failure> {
-    match [output, input].into_iter().find(|path| Uri::is_meant(path)) {
+    let is_url =
+        |path: &&&Path| Uri::is_meant(path) || path.as_os_str().as_encoded_bytes().starts_with(b"file://");
+    match [output, input].iter().find(is_url) {
         None => Ok(bulk::checkpoint_path(output, input)),
         Some(_) if !how.resume => Ok(None),
         Some(uri) => {

@@ -23,6 +23,10 @@ use crate::progress;
 use crate::secrets::{self, Source};
 
 pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
+    #[cfg(feature = "whole")]
+    if super::sealed::is_meant(&args.path) {
+        return super::sealed::format(args, output);
+    }
     if matches!(args.kind, LuksType::Flash | LuksType::Sealed) {
         return flash_here(args, output);
     }
@@ -135,6 +139,7 @@ fn format_options(args: &FormatArgs) -> Result<FormatOptions, Failure> {
         None => None,
     };
     Ok(FormatOptions {
+        sealed: None,
         cipher: match tags {
             Some(_) => None,
             None => args.cipher.as_deref().map(options::cipher).transpose()?,

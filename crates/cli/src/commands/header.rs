@@ -41,6 +41,16 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
         return fvault2::info(&header, output);
     }
     let target = Target::on(path, device)?;
+    #[cfg(feature = "whole")]
+    if !args.metadata
+        && let Some(device) = target.device.sealed()
+    {
+        let stored = super::sealed::stored(device).map_err(|error| Failure::from(error).at(path))?;
+        let info = target.locked.info();
+        let mut data = json!(info);
+        data["stored"] = json!(stored);
+        return output.report(&data, &format!("{}{}", text::info(&info), stored.text()));
+    }
     if args.metadata {
         let luks2 = target.locked.luks2().ok_or(ChangeError::NotInFormat);
         let luks2 = luks2.map_err(|error| Failure::from(error).at(target.path))?;

@@ -20,7 +20,7 @@ use serde_json::json;
 use super::listing::{Row, Rows};
 use super::target::open_device;
 use super::text::counted;
-use super::unlock::{Use, unlock, unlock_over};
+use super::unlock::{Use, is_sealed, unlock, unlock_over};
 use super::{ecryptfs, flash, fscrypt, protectors};
 use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionArgs, RmArgs};
 use crate::args::open::UnlockArgs;
@@ -155,7 +155,8 @@ fn split(text: &str) -> Option<(PathBuf, PathBuf)> {
         return (place.is_file() || place.is_dir()).then(|| (text[..colon].into(), text[colon + 1..].into()));
     }
     // The first one of a URI is that of its scheme.
-    let scheme = if Uri::is_meant(Path::new(text)) { text.find("://")? + 3 } else { 0 };
+    let path = Path::new(text);
+    let scheme = if Uri::is_meant(path) || is_sealed(path) { text.find("://")? + 3 } else { 0 };
     let colon = scheme + text[scheme..].find(":/")?;
     Some((text[..colon].into(), text[colon + 1..].into()))
 }

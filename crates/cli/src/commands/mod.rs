@@ -42,6 +42,8 @@ mod reencrypt;
 mod reencrypt_luks1;
 mod reencrypt_served;
 pub mod scrub;
+#[cfg(feature = "whole")]
+mod sealed;
 pub mod serve;
 mod suspend;
 pub mod target;
@@ -113,7 +115,13 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Erase(args) => header::erase(args, output)?,
         Command::Repair(args) => header::repair(args, output)?,
         #[cfg(feature = "whole")]
+        Command::HandOver(args) if sealed::is_meant(&args.path) => sealed::hand_over(args, output)?,
+        #[cfg(feature = "whole")]
         Command::HandOver(args) => flash::hand_over(args, output)?,
+        #[cfg(feature = "whole")]
+        Command::Snapshot(command) => sealed::snapshot(command, output)?,
+        #[cfg(feature = "whole")]
+        Command::Gc(args) => sealed::gc(args, output)?,
         Command::Encrypt(args) => bulk::encrypt(args, output)?,
         Command::Decrypt(args) => bulk::decrypt(args, output)?,
         Command::Reencrypt(args) => reencrypt::reencrypt(args, output)?,

@@ -21,7 +21,9 @@ pub fn scrub(args: &ScrubArgs, output: &Output) -> Result<u8, Failure> {
 
 /// Reads all of an open volume, and lists what fails.
 pub fn scrub_disk(disk: &Disk, output: &Output) -> Result<u8, Failure> {
-    let (unit, size) = (disk.data_unit(), disk.size());
+    // A sealed volume has tags for blocks of its own.
+    let unit = disk.data_unit().max(disk.media_block());
+    let size = disk.size();
     let bar = progress::bytes_bar(size, output);
     let mut named = Vec::new();
     let count = atrest_engine::scrub(disk, unit, &mut |done| bar.set_position(done), &mut |number, error| {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::metrics::Told;
 use super::online::{self, Work};
 use super::suspend::{self, Keys};
-use super::unlock::{Use, unlock_if, unlock_with_key};
+use super::unlock::{Use, is_sealed, unlock_if, unlock_with_key};
 use super::{link, mapping, metrics, preflight};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
 use crate::failure::{Code, Failure};
@@ -47,6 +47,11 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     let Some((path, socket)) = args.path_and_socket() else {
         return Err(Failure::parameters("PATH is missing: the file or block device that holds the volume"));
     };
+    if args.dm.is_some() && is_sealed(path) {
+        return Err(Failure::parameters("no kernel knows sealed volumes")
+            .at(path)
+            .hint("--nbd, --fuse and the other faces open it"));
+    }
     if let Some(name) = &args.dm {
         return mapping::open(name, path, args, output);
     }

@@ -196,6 +196,11 @@ fn key_again(path: &Path, unlock: &UnlockArgs, output: &Output) -> Result<Volume
 }
 
 pub fn resize(args: &ResizeArgs, output: &Output) -> Result<(), Failure> {
+    #[cfg(feature = "whole")]
+    if super::sealed::is_meant(Path::new(&args.name)) {
+        let unlock = UnlockArgs { store: args.store.clone(), ..args.again.unlock() };
+        return super::sealed::resize(Path::new(&args.name), args.size, &unlock, output);
+    }
     let registry = serve::registry(output)?;
     let Some(entry) = registry.find(&args.name)? else { return mapping::resize(args, output) };
     let told = tell(&registry, &entry, &Request::Resize { size: args.size })?;

@@ -182,7 +182,7 @@ pub fn open_device(path: &Path, access: Access) -> Result<Device, Failure> {
 
 /// Opens a file or block device, for what can't be done with an export. `instead` is what to do with one.
 pub fn open_file(path: &Path, access: Access, instead: &str) -> Result<FileDevice, Failure> {
-    match Uri::is_meant(path) {
+    match Uri::is_meant(path) || path.as_os_str().as_encoded_bytes().starts_with(b"file://") {
         true => Err(Failure::from(DeviceOpenError::NotHere).at(path).hint(instead)),
         false => FileDevice::open(path, access).map_err(|error| Failure::from(error).at(path)),
     }

@@ -119,7 +119,11 @@ fn reencryption_text(info: &ReencryptionInfo) -> String {
 }
 
 fn segment_text(segment: &SegmentInfo) -> String {
-    let mut text = format!("{}, {}", segment.kind, segment.cipher);
+    let mut text = segment.kind.clone();
+    // A sealed volume has none: each of its objects says how it is sealed.
+    if !segment.cipher.is_empty() {
+        let _ = write!(text, ", {}", segment.cipher);
+    }
     if let Ok(cipher) = segment.cipher.parse::<CipherSpec>() {
         if cipher.is_discouraged() {
             text.push_str(" (not recommended)");

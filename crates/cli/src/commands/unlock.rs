@@ -97,8 +97,9 @@ pub fn open_unlocked(
     wanted: Use,
     output: &Output,
 ) -> Result<(Held, Volume), Failure> {
-    check(args, wanted)?;
+    check(path, args, wanted)?;
     let held = with_header(Held::over(target::open_device(path, access)?), args)?;
+    let held = with_sealed(held, path, args, wanted)?;
     let volume = volume_in(path, &held, args, wanted, output)?;
     Ok((held, volume))
 }
@@ -110,9 +111,10 @@ pub fn unlock_over(
     wanted: Use,
     output: &Output,
 ) -> Result<Unlocked, Failure> {
-    check(args, wanted)?;
     let path = device.path().to_owned();
+    check(&path, args, wanted)?;
     let held = with_header(Held::over(device), args)?;
+    let held = with_sealed(held, &path, args, wanted)?;
     let volume = volume_in(&path, &held, args, wanted, output)?;
     joined(&path, held, volume, args, wanted)
 }
@@ -135,7 +137,7 @@ fn joined(
     let again = (Format::ByHeader, UnlockOptions { slot: None, ..unlock_options(args, wanted)? });
     let opened = held.disk_for_long(volume, options, again);
     let (disk, reopen) = opened.map_err(|error| Failure::from(error).at(path))?;
-    Ok(Unlocked { disk, modified, reopen: has_one_key.then_some(reopen) })
+    Ok(Unlocked { disk, modified, reopen: reopen.filter(|_| has_one_key) })
 }
 
 /// Opens the devices, calls `ready`, asks for the passphrase and unlocks, but makes no [`Disk`] as [`unlock_if`] does. For
@@ -147,9 +149,10 @@ pub fn open_if(
     output: &Output,
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(Held, Volume), Failure> {
-    check(args, wanted)?;
+    check(path, args, wanted)?;
     let held = Held::open(path, None, wanted.write).map_err(not_held)?;
     let held = with_header(held, args)?;
+    let held = with_sealed(held, path, args, wanted)?;
     let held = if wanted.map { held.mapped().map_err(not_mapped)? } else { held };
     ready()?;
     let volume = volume_in(path, &held, args, wanted, output)?;
@@ -161,6 +164,30 @@ fn with_header(held: Held, args: &UnlockArgs) -> Result<Held, Failure> {
         Some(header) => held.with_header(header).map_err(not_held),
         None => Ok(held),
     }
+}
+
+/// What is said of a sealed volume, which a URL names, goes with it.
+#[cfg(feature = "whole")]
+fn with_sealed(held: Held, path: &Path, args: &UnlockArgs, wanted: Use) -> Result<Held, Failure> {
+    super::sealed::with_options(held, path, args, wanted)
+}
+
+#[cfg(not(feature = "whole"))]
+fn with_sealed(held: Held, path: &Path, args: &UnlockArgs, _: Use) -> Result<Held, Failure> {
+    match &args.snapshot {
+        Some(_) => Err(Failure::parameters("this program opens no sealed volumes").at(path)),
+        None => Ok(held),
+    }
+}
+
+/// Whether a path is the URL of a store of sealed objects.
+pub(super) fn is_sealed(path: &Path) -> bool {
+    #[cfg(feature = "whole")]
+    if super::sealed::is_meant(path) {
+        return true;
+    }
+    let _ = path;
+    false
 }
 
 fn not_mapped(error: HeldError) -> Failure {
@@ -202,7 +229,7 @@ fn volume_in(
 }
 
 /// Options of one type with the other type are mistakes, not wishes.
-fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
+fn check(path: &Path, args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
     if wanted.write && args.allow_equal_xts_halves {
         return Err(Failure::parameters(
             "--allow-equal-xts-halves is for reading: nothing is written with such a key",
@@ -214,7 +241,7 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
         return Err(Failure::parameters(format!("--size {size} is not possible; {possible} bytes would be"))
             .hint("a view has whole data units: a multiple of 512 bytes, or of the volume's sector size"));
     }
-    flash::refuse_store(args.store.is_some() || args.without_freshness)?;
+    flash::refuse_store(!is_sealed(path) && (args.store.is_some() || args.without_freshness))?;
     args.tokens.check(&args.secret)?;
     let plain = &args.plain;
     let only_plain = plain.sector_size.is_some() || plain.iv_large_sectors;
@@ -327,7 +354,7 @@ fn volume(
     })?;
     // Told before anybody types a passphrase.
     locked.check().map_err(|error| at(error.into()))?;
-    let options = unlock_options(args, wanted)?;
+    let options = UnlockOptions { sealed: held.media().is_sealed(), ..unlock_options(args, wanted)? };
     locked.check_expected(&options).map_err(|error| at(error.into()))?;
     not_over_anything(path, &*locked, wanted, output)?;
     let source = Source::from(&args.secret.passphrase);

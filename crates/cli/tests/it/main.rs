@@ -55,6 +55,8 @@ mod sealed_keys;
 mod sealed_refused;
 mod sealed_repair;
 mod sealed_unanchored;
+mod sealed_volume;
+mod sealed_volume_kills;
 mod secrets;
 mod serving;
 mod streams;

@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use atrest_cipher::Mapper;
-use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Geometry, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Extent, Geometry, Operation};
 use atrest_secret::Locked;
 use atrest_volume::{Protection, Segment, Volume};
 
@@ -236,6 +236,12 @@ impl Disk {
     /// Bytes in the largest data unit: requests aligned to it need no read-modify-write.
     pub fn data_unit(&self) -> usize {
         self.unit
+    }
+
+    /// Bytes in what the media stores as one, where its bytes are the plaintext; otherwise 0.
+    pub fn media_block(&self) -> usize {
+        let is_plain = self.regions.iter().all(|region| matches!(region.protection, Protection::Identity));
+        if is_plain { self.media.geometry().physical_block as usize } else { 0 }
     }
 
     /// UUID of the volume, where it has one.
@@ -600,6 +606,17 @@ impl BlockDevice for Disk {
             self.zero_parts(region, start + whole, at + len - start - whole)?;
         }
         self.durability.check(Operation::Write, offset, len)
+    }
+
+    /// A hole in the media is data, but where the media's bytes are the plaintext.
+    fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
+        self.check_range(Operation::Read, offset, len)?;
+        match self.spans(offset, len).next() {
+            Some((region, at, len)) if matches!(region.protection, Protection::Identity) => {
+                self.media.extent(region.media_offset + at, len)
+            }
+            _ => Ok(Extent { len, hole: false }),
+        }
     }
 
     fn prefetch(&self, offset: u64, len: u64) {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::json::{Object, object, value};
 use super::metadata::number_text;
 use super::view::{Area, AreaKind, Config, Digest, DigestKind, Kdf, Keyslot, KeyslotKind, Priority, Segment};
-use super::view::{SegmentKind, SegmentSize};
+use super::view::{SEALED, SegmentKind, SegmentSize};
 use super::{HeaderError, Metadata, Section};
 
 impl Metadata {
@@ -351,6 +351,7 @@ pub(super) fn segment_object(segment: &Segment) -> Object {
     let kind = match &segment.kind {
         SegmentKind::Crypt { .. } => "crypt",
         SegmentKind::Linear => "linear",
+        SegmentKind::Sealed { .. } => SEALED,
         SegmentKind::Unknown(kind) => kind,
     };
     let size = match segment.size {
@@ -376,6 +377,9 @@ pub(super) fn segment_object(segment: &Segment) -> Object {
             }
             out.set("integrity", &object);
         }
+    }
+    if let SegmentKind::Sealed { format } = &segment.kind {
+        out.set("format", &base64(format));
     }
     if !segment.flags.is_empty() {
         out.set("flags", &segment.flags);

@@ -204,6 +204,8 @@ pub enum HeaderError {
         /// The segment.
         segment: u32,
     },
+    /// A sealed segment is not the only one, or the requirement for it is missing, or stands alone.
+    Sealed,
     /// There is no data segment, or their numbers have gaps.
     SegmentNumbers,
     /// Only the last segment may extend to the end of the device.
@@ -337,6 +339,9 @@ impl fmt::Display for HeaderError {
                 write!(f, "keyslot {keyslot} belongs to {count} digests instead of one")
             }
             Self::SegmentWithoutDigest { segment } => write!(f, "segment {segment} belongs to no digest"),
+            Self::Sealed => {
+                f.write_str("the sealed segment and the requirement for it don't belong together")
+            }
             Self::SegmentNumbers => f.write_str("there is no data segment, or their numbers have gaps"),
             Self::SegmentAfterDynamic { segment } => {
                 write!(f, "segment {segment} has no size, but others follow it")

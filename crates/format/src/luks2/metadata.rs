@@ -8,7 +8,7 @@ use base64ct::{Base64, Encoding};
 use super::json::{self, Object};
 use super::view::{
     Af, Area, AreaKind, Argon2, Config, Digest, DigestKind, Integrity, Kdf, Keyslot, KeyslotKind, Priority,
-    Requirement, Segment, SegmentKind, SegmentSize, Token,
+    Requirement, SEALED, Segment, SegmentKind, SegmentSize, Token,
 };
 use super::{
     Checksums, HeaderError, Item, MAX_DIGESTS, MAX_KEYSLOTS, ReencryptDirection, ReencryptMode, Resilience,
@@ -279,6 +279,15 @@ impl Fields<'_> {
         Ok(ids)
     }
 
+    /// 16 bytes in base64.
+    fn identifier(&self, path: &'static str) -> Result<[u8; 16], HeaderError> {
+        let mut identifier = [0; 16];
+        match Base64::decode(self.string(path)?, &mut identifier) {
+            Ok(bytes) if bytes.len() == 16 => Ok(identifier),
+            _ => Err(HeaderError::Base64(self.item.at(path))),
+        }
+    }
+
     fn salt(&self, path: &'static str) -> Result<[u8; SALT_LEN], HeaderError> {
         let mut salt = [0; SALT_LEN];
         let fault = HeaderError::Base64(self.item.at(path));
@@ -424,6 +433,7 @@ fn segment(id: u32, fields: &Fields<'_>) -> Result<Segment, HeaderError> {
     let kind = match kind.as_str() {
         "crypt" => crypt(fields, size)?,
         "linear" => SegmentKind::Linear,
+        SEALED => SegmentKind::Sealed { format: fields.identifier("format")? },
         _ => SegmentKind::Unknown(kind),
     };
     Ok(Segment { id, offset, size, flags, kind })

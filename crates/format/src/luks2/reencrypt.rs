@@ -335,7 +335,7 @@ impl Serial {
         let kind = match &segment.kind {
             SegmentKind::Crypt { .. } => "crypt",
             SegmentKind::Linear => "linear",
-            SegmentKind::Unknown(_) => return Err(ReencryptionFault::Segments),
+            SegmentKind::Sealed { .. } | SegmentKind::Unknown(_) => return Err(ReencryptionFault::Segments),
         };
         self.text(kind)?;
         self.number(segment.offset);

@@ -18,6 +18,7 @@ pub(crate) fn check(metadata: &Metadata, json_size: u64) -> Result<(), HeaderErr
     data_start(metadata)?;
     areas(metadata)?;
     keys(metadata)?;
+    sealed(metadata)?;
     reencryption(metadata)
 }
 
@@ -62,7 +63,7 @@ fn references(metadata: &Metadata) -> Result<(), HeaderError> {
         }
     }
     for segment in metadata.segments() {
-        if matches!(segment.kind, SegmentKind::Crypt { .. })
+        if matches!(segment.kind, SegmentKind::Crypt { .. } | SegmentKind::Sealed { .. })
             && metadata.digest_of_segment(segment.id).is_none()
         {
             return Err(HeaderError::SegmentWithoutDigest { segment: segment.id });
@@ -204,6 +205,17 @@ fn not_null(encryption: &str, place: Place) -> Result<(), HeaderError> {
     match null || encryption.contains("cipher_null") || encryption.contains("null)") {
         true => Err(HeaderError::NullCipher(place)),
         false => Ok(()),
+    }
+}
+
+/// A sealed volume is one segment, and programs that don't know that are kept from it by the requirement.
+fn sealed(metadata: &Metadata) -> Result<(), HeaderError> {
+    let count = metadata.segments().iter().filter(|s| matches!(s.kind, SegmentKind::Sealed { .. })).count();
+    let required = metadata.config().requirements.contains(&Requirement::Sealed);
+    let alone = metadata.segments().len() == 1;
+    match required == (count == 1) && (count == 0 || alone) {
+        true => Ok(()),
+        false => Err(HeaderError::Sealed),
     }
 }
 

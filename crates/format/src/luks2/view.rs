@@ -181,6 +181,11 @@ pub enum SegmentKind {
     },
     /// Data that is not encrypted; only while a re-encryption is in progress.
     Linear,
+    /// `atrest-sealed`: the data lies in sealed objects beside the header, and not on the data device.
+    Sealed {
+        /// Identifier that keeps volumes under one key apart.
+        format: [u8; 16],
+    },
     /// A type that is not known.
     Unknown(String),
 }
@@ -242,6 +247,9 @@ pub struct Config {
     pub requirements: Vec<Requirement>,
 }
 
+/// Name of the segment and of the requirement of a sealed volume.
+pub(super) const SEALED: &str = "atrest-sealed";
+
 /// A mandatory requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requirement {
@@ -253,6 +261,8 @@ pub enum Requirement {
     InlineHwTags,
     /// `opal` in any version; its name.
     Opal(String),
+    /// `atrest-sealed`: the data lies in sealed objects (FORMATS.md, "Sealed volumes").
+    Sealed,
     /// One that is not known; its name.
     Unknown(String),
 }
@@ -275,6 +285,7 @@ impl Requirement {
         match self {
             Self::OfflineReencrypt => "offline-reencrypt",
             Self::InlineHwTags => "inline-hw-tags",
+            Self::Sealed => SEALED,
             Self::OnlineReencrypt(name) | Self::Opal(name) | Self::Unknown(name) => name,
         }
     }
@@ -288,6 +299,7 @@ impl Requirement {
         match name.as_str() {
             "offline-reencrypt" => Self::OfflineReencrypt,
             "inline-hw-tags" => Self::InlineHwTags,
+            SEALED => Self::Sealed,
             "online-reencrypt" | "online-reencrypt-v2" | "online-reencrypt-v3" => Self::OnlineReencrypt(name),
             "opal" | "opal-v2" => Self::Opal(name),
             _ => Self::Unknown(name),

@@ -1,7 +1,7 @@
 //! Each rule of the metadata, broken alone, gives exactly its own error.
 
 use atrest_cipher::CipherSpec;
-use atrest_format::luks2::{HeaderError, Metadata, Place, Requirement, Section};
+use atrest_format::luks2::{HeaderError, Metadata, Place, Requirement, Section, SegmentKind};
 use serde_json::{Value, json};
 
 use crate::sample::{JSON_SIZE, area, metadata, parse, spoilt};
@@ -409,6 +409,60 @@ fn integrity_is_described_completely() {
         });
         assert!(matches!(error, HeaderError::Missing(place) if place.field.ends_with(field)), "{error:?}");
     }
+}
+
+#[test]
+fn a_sealed_volume_is_one_segment_with_its_requirement() {
+    let sealed = |m: &mut Value| {
+        m["segments"]["0"] = json!({
+            "type": "atrest-sealed", "offset": "0", "size": "dynamic", "format": "AAECAwQFBgcICQoLDA0ODw=="
+        });
+        m["config"]["requirements"] = json!({"mandatory": ["atrest-sealed"]});
+    };
+    let mut good = metadata();
+    sealed(&mut good);
+    let parsed = parse(&good).expect("passes");
+    assert_eq!(parsed.config().requirements, [Requirement::Sealed]);
+    let format = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+    assert_eq!(parsed.segments()[0].kind, SegmentKind::Sealed { format });
+    let refused = |change: &dyn Fn(&mut Value)| {
+        spoilt(|m| {
+            sealed(m);
+            change(m);
+        })
+    };
+    assert_eq!(refused(&|m| remove(&mut m["config"], "requirements")), HeaderError::Sealed);
+    assert_eq!(refused(&|m| m["segments"]["0"] = metadata()["segments"]["0"].clone()), HeaderError::Sealed);
+    // Two of them, and one beside data.
+    let second = |m: &mut Value, segment: Value| {
+        m["segments"]["0"]["size"] = json!("4096");
+        m["segments"]["1"] = segment;
+        m["digests"]["0"]["segments"] = json!(["0", "1"]);
+    };
+    let behind = |mut segment: Value| {
+        segment["offset"] = json!("16777216");
+        segment
+    };
+    assert_eq!(refused(&|m| second(m, behind(good["segments"]["0"].clone()))), HeaderError::Sealed);
+    assert_eq!(refused(&|m| second(m, behind(metadata()["segments"]["0"].clone()))), HeaderError::Sealed);
+    assert_eq!(
+        refused(&|m| remove(&mut m["segments"]["0"], "format")),
+        HeaderError::Missing(segment("format"))
+    );
+    for bad in [
+        "",
+        "AAECAwQFBgcICQoLDA0O",
+        "AAECAwQFBgcICQoLDA0ODxA=",
+        "AAECAwQFBgcICQoLDA0ODw",
+        "!AECAwQFBgcICQoLDA0ODw==",
+    ] {
+        let error = refused(&|m| m["segments"]["0"]["format"] = json!(bad));
+        assert_eq!(error, HeaderError::Base64(segment("format")), "{bad}");
+    }
+    assert_eq!(
+        refused(&|m| m["digests"]["0"]["segments"] = json!([])),
+        HeaderError::SegmentWithoutDigest { segment: 0 }
+    );
 }
 
 #[test]

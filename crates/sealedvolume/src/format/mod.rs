@@ -35,6 +35,8 @@ pub const TAG_LEN: usize = 16;
 pub const LEAF_BLOCKS: u64 = 4096;
 /// Blocks that a volume has at most.
 pub const MOST_BLOCKS: u64 = 1 << 48;
+/// Blocks that a volume has at most, so that a checkpoint has room for its map: 11 TiB.
+pub const MOST_MAPPED: u64 = (11 << 40) / BLOCK_LEN as u64;
 /// Numbers that log objects have at most.
 pub const MOST_NUMBER: u64 = 1 << 56;
 /// Blocks in a log object, at most.

@@ -12,6 +12,11 @@ pub fn checkpoint(number: u64) -> String {
     format!("c/{number:016x}")
 }
 
+/// The name of header object `number`: `h/` and 16 digits.
+pub fn header(number: u64) -> String {
+    format!("h/{number:016x}")
+}
+
 /// The name of a map object with this salt: `m/` and 32 digits.
 pub fn map(salt: &[u8; 16]) -> String {
     let mut name = String::from("m/");
@@ -27,6 +32,7 @@ pub fn kind(name: &str) -> Option<Kind> {
     let (kind, len) = match kind {
         "l" => (Kind::Log, 16),
         "c" => (Kind::Checkpoint, 16),
+        "h" => (Kind::Header, 16),
         "m" => (Kind::Map, 32),
         _ => return None,
     };
@@ -34,11 +40,11 @@ pub fn kind(name: &str) -> Option<Kind> {
     fine.then_some(kind)
 }
 
-/// The number in the name of a log object or a checkpoint.
+/// The number in the name of a log object, a checkpoint or a header object.
 pub fn number(name: &str) -> Option<u64> {
     match kind(name)? {
         Kind::Map => None,
-        Kind::Log | Kind::Checkpoint => {
+        Kind::Log | Kind::Checkpoint | Kind::Header => {
             let (_, digits) = name.split_once('/')?;
             u64::from_str_radix(digits, 16).ok().filter(|number| *number <= MOST_NUMBER)
         }

@@ -19,6 +19,8 @@ pub enum Kind {
     Map,
     /// A state of the volume: the root of the map, and the place in the log.
     Checkpoint,
+    /// The keyslots: a LUKS2 header as it is, without a prelude.
+    Header,
 }
 
 /// The identity of an object: two objects that differ have different preludes.
@@ -49,6 +51,8 @@ impl Prelude {
             Kind::Log => 1,
             Kind::Map => 2,
             Kind::Checkpoint => 3,
+            // Never sealed, and never read as a prelude.
+            Kind::Header => 4,
         };
         encode((
             MAGIC,

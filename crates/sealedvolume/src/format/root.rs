@@ -24,6 +24,8 @@ pub struct Root {
     pub ordinal: u64,
     /// Numbers that a session may have under way at once, 1 to 64. It never changes.
     pub window: u8,
+    /// The volume was made with a trusted store, and is not written without one.
+    pub trusted: bool,
     /// Size of the volume in blocks.
     pub blocks: u64,
     /// The leaves of the map, by their number. What has no leaf reads as zeros.
@@ -145,6 +147,7 @@ fn encode(root: &Root) -> Result<Vec<u8>, FormatError> {
     out.extend_from_slice(&root.session);
     out.extend_from_slice(&root.ordinal.to_le_bytes());
     out.push(root.window);
+    out.push(root.trusted.into());
     out.extend_from_slice(&root.blocks.to_le_bytes());
     out.extend_from_slice(&count(root.leaves.len())?);
     for leaf in &root.leaves {
@@ -170,7 +173,13 @@ fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
     let stated = reader.le64()?;
     let (chain, successor, session, ordinal) =
         (reader.array()?, reader.le64()?, reader.array()?, reader.le64()?);
-    let (window, blocks) = (reader.u8()?, reader.le64()?);
+    let window = reader.u8()?;
+    let trusted = match reader.u8()? {
+        0 => false,
+        1 => true,
+        _ => return Err(FormatError::Layout),
+    };
+    let blocks = reader.le64()?;
     if stated != number || successor <= number || successor > MOST_NUMBER {
         return Err(FormatError::Limit);
     }
@@ -201,7 +210,7 @@ fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
         snapshots.push(snapshot);
     }
     reader.finish()?;
-    Ok(Root { number, chain, successor, session, ordinal, window, blocks, leaves, snapshots })
+    Ok(Root { number, chain, successor, session, ordinal, window, trusted, blocks, leaves, snapshots })
 }
 
 fn leaf(reader: &mut Reader<'_>) -> Result<LeafRef, FormatError> {

@@ -60,6 +60,11 @@ pub enum Operation {
         /// Its identifier.
         id: u64,
     },
+    /// The volume has another size from the next log object on. What lies behind its end is given up.
+    Resized {
+        /// Blocks.
+        blocks: u64,
+    },
 }
 
 impl Summary {
@@ -98,6 +103,10 @@ impl Summary {
                 Operation::SnapshotRemoved { id } => {
                     out.push(2);
                     out.extend_from_slice(&id.to_le_bytes());
+                }
+                Operation::Resized { blocks } => {
+                    out.push(3);
+                    out.extend_from_slice(&blocks.to_le_bytes());
                 }
             }
         }
@@ -168,6 +177,13 @@ impl Summary {
                 Ok(Operation::SnapshotAdded { id, name: name(reader)?, checkpoint, salt })
             }
             2 => Ok(Operation::SnapshotRemoved { id: reader.le64()? }),
+            3 => {
+                let blocks = reader.le64()?;
+                match blocks == 0 || blocks > MOST_BLOCKS {
+                    true => Err(FormatError::Limit),
+                    false => Ok(Operation::Resized { blocks }),
+                }
+            }
             _ => Err(FormatError::Layout),
         }
     }

@@ -1,6 +1,6 @@
 //! A store in a directory: a file for each object, in a directory for each kind. Any program may copy it: files never change.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,8 @@ use crate::format::{Kind, names};
 
 /// Files that are being written lie here.
 const UNFINISHED: &str = "t";
+/// Who holds it writes, of this machine's processes.
+const LOCK: &str = "t/writer";
 /// Names that one listing returns.
 const LISTED: usize = 1000;
 /// What has been unfinished for so long was left by a program that ended.
@@ -36,9 +38,29 @@ impl DirectoryStore {
     /// # Errors
     /// [`StoreError::Os`] if directories can't be made in it.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let store = Self { root: root.into(), failed: AtomicBool::new(false) };
+        let store = Self::to_read(root)?;
+        store.lay_out()?;
+        store.sweep()?;
+        Ok(store)
+    }
+
+    /// The store in the directory `root`, in which nothing is made or removed until an object is stored.
+    ///
+    /// # Errors
+    /// [`StoreError::Os`] if there is no such directory.
+    pub fn to_read(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let root = root.into();
+        match fs::metadata(&root) {
+            Ok(data) if data.is_dir() => Ok(Self { root, failed: AtomicBool::new(false) }),
+            Ok(_) => Err(StoreError::Os(rustix::io::Errno::NOTDIR.raw_os_error())),
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    /// Makes the directories that are missing: of a copy, those that were empty.
+    fn lay_out(&self) -> Result<(), StoreError> {
         let mut made = false;
-        for directory in ["l", "m", "c", UNFINISHED].map(|name| store.root.join(name)) {
+        for directory in ["h", "l", "m", "c", UNFINISHED].map(|name| self.root.join(name)) {
             if directory.is_dir() {
                 continue;
             }
@@ -48,16 +70,15 @@ impl DirectoryStore {
                 _ => {}
             }
         }
-        if made {
-            store.sync(&store.root)?;
-        }
-        store.sweep()?;
-        Ok(store)
+        if made { self.sync(&self.root) } else { Ok(()) }
     }
 
     fn sweep(&self) -> Result<(), StoreError> {
         for entry in fs::read_dir(self.root.join(UNFINISHED)).map_err(told)? {
             let entry = entry.map_err(told)?;
+            if entry.file_name() == "writer" {
+                continue;
+            }
             let age = entry
                 .metadata()
                 .and_then(|data| data.modified())
@@ -99,6 +120,9 @@ impl DirectoryStore {
                     return Ok(unfinished);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => {
+                    self.lay_out()?
+                }
                 Err(error) => return Err(told(error)),
             }
         }
@@ -165,9 +189,18 @@ impl ObjectStore for DirectoryStore {
             Kind::Log => "l",
             Kind::Map => "m",
             Kind::Checkpoint => "c",
+            Kind::Header => "h",
         };
         let mut found = std::collections::BTreeSet::new();
-        for entry in fs::read_dir(self.root.join(letter)).map_err(told)? {
+        let entries = match fs::read_dir(self.root.join(letter)) {
+            Ok(entries) => entries,
+            // Nothing of the kind was ever stored, or a copy left the empty directory out.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(told(error)),
+        };
+        for entry in entries {
             let file = entry.map_err(told)?.file_name();
             // Other files are none of ours: copies that a tool has made of a conflict, and what has no text for a name.
             let Some(name) = file.to_str().map(|file| format!("{letter}/{file}")) else { continue };
@@ -179,6 +212,31 @@ impl ObjectStore for DirectoryStore {
             }
         }
         Ok(found.into_iter().collect())
+    }
+
+    fn len_of(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        match fs::symlink_metadata(self.path(name)?) {
+            Ok(data) => Ok(Some(data.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    fn hold(&self) -> Result<Option<File>, StoreError> {
+        self.lay_out()?;
+        self.sweep()?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.root.join(LOCK));
+        let file = file.map_err(told)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Held),
+            Err(TryLockError::Error(error)) => Err(told(error)),
+        }
     }
 
     fn delete(&self, name: &str) -> Result<(), StoreError> {

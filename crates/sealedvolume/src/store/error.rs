@@ -19,6 +19,8 @@ pub enum StoreError {
     TooLong,
     /// The name is none that a sealed volume gives.
     Name,
+    /// Another process of this machine writes to it.
+    Held,
     /// What was stored earlier may not have survived, so nothing more is acknowledged.
     EarlierFailure,
 }
@@ -31,6 +33,7 @@ impl fmt::Display for StoreError {
             Self::Refused { status } => write!(f, "the store refused it (status {status})"),
             Self::TooLong => f.write_str("the object is longer than the format allows"),
             Self::Name => f.write_str("the name is none of a sealed volume's"),
+            Self::Held => f.write_str("another process of this machine has it open for writing"),
             Self::EarlierFailure => f.write_str("the store could not keep what it was given earlier"),
         }
     }

@@ -8,6 +8,8 @@ pub use directory::DirectoryStore;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 
+use std::fs::File;
+
 use crate::format::Kind;
 
 /// A place for objects, shared by threads and by several writers.
@@ -48,6 +50,23 @@ pub trait ObjectStore: Send + Sync {
     /// # Errors
     /// [`StoreError`].
     fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError>;
+
+    /// Bytes in an object, or `None` where the store says that there is none. It is for statistics: nothing rests on it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store did not answer.
+    fn len_of(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        Ok(self.get(name, crate::format::MOST_OBJECT)?.map(|bytes| bytes.len() as u64))
+    }
+
+    /// Keeps other processes of this machine from writing here, for as long as what it returns lives. A store that can't do that, or that no
+    /// other process can reach, returns nothing: the format fences whoever wrote before.
+    ///
+    /// # Errors
+    /// [`StoreError::Held`] if another process writes here.
+    fn hold(&self) -> Result<Option<File>, StoreError> {
+        Ok(None)
+    }
 
     /// Takes an object away. One that is not there is no error.
     ///

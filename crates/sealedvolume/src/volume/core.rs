@@ -1,5 +1,6 @@
 //! An opening of a volume, which one thread at a time has.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use super::lru::Lru;
 use super::objects::Objects;
 use super::state::State;
 use super::{Head, Observer, RandomSource};
-use crate::format::{BLOCK_LEN, SealedLog};
+use crate::format::{BLOCK_LEN, LeafRef, SealedLog};
 
 pub(crate) struct Core {
     pub(crate) objects: Objects,
@@ -40,6 +41,18 @@ pub(crate) struct Writer {
     pub(crate) checkpoint_every: u64,
     /// Log objects since the newest of them.
     pub(crate) since_checkpoint: u64,
+    /// Log objects that are waited for beyond those, after checkpoints that failed.
+    pub(crate) checkpoint_delay: u64,
+    /// A checkpoint that the store may have or not.
+    pub(crate) pending: Option<PendingCheckpoint>,
+}
+
+/// A checkpoint of which the store did not say that it is stored. It is put again, the same bytes, until the store has it.
+pub(crate) struct PendingCheckpoint {
+    pub(crate) number: u64,
+    pub(crate) salt: [u8; 16],
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) leaves: BTreeMap<u64, LeafRef>,
 }
 
 /// What a block holds, which is wiped when it goes.

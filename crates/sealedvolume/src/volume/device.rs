@@ -1,5 +1,7 @@
 //! The volume as a block device.
 
+use std::sync::atomic::Ordering;
+
 use atrest_device::{BlockDevice, DeviceError, Extent, Geometry, Operation};
 
 use super::{SealedVolume, VolumeError};
@@ -9,7 +11,7 @@ const BLOCK: u64 = BLOCK_LEN as u64;
 
 impl BlockDevice for SealedVolume {
     fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::Acquire)
     }
 
     fn geometry(&self) -> Geometry {
@@ -55,6 +57,21 @@ impl BlockDevice for SealedVolume {
         core.writer().map_err(told)?;
         let (first, end) = (offset.div_ceil(BLOCK), (offset + len) / BLOCK);
         if first < end { core.trim(first, end - first).map_err(told) } else { Ok(()) }
+    }
+
+    /// What covers whole blocks takes no room: nothing is stored of it.
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.check_range(Operation::Write, offset, len)?;
+        let end = offset + len;
+        let (first, last) = (offset.next_multiple_of(BLOCK).min(end), end / BLOCK * BLOCK);
+        const ZEROS: [u8; BLOCK_LEN] = [0; BLOCK_LEN];
+        self.write_at(offset, &ZEROS[..(first - offset) as usize])?;
+        if first >= last {
+            return self.write_at(first, &ZEROS[..(end - first) as usize]);
+        }
+        let told = |error: VolumeError| error.at(Operation::Write, offset, len);
+        self.core().map_err(told)?.trim(first / BLOCK, (last - first) / BLOCK).map_err(told)?;
+        self.write_at(last, &ZEROS[..(end - last) as usize])
     }
 
     fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {

@@ -20,6 +20,8 @@ pub enum OpenError {
     NoVolume,
     /// No checkpoint can be read; this is why the newest can't be.
     Damaged(FormatError),
+    /// The volume has a trusted store, which was not named.
+    StoreNeeded,
     /// The trusted store holds no record of this volume.
     NoRecord,
     /// What the trusted store holds is no record.
@@ -184,6 +186,7 @@ impl fmt::Display for OpenError {
             Self::Size => f.write_str("a sealed volume can't have that size or window"),
             Self::NoVolume => f.write_str("the store holds no sealed volume: it has no checkpoint"),
             Self::Damaged(why) => write!(f, "no checkpoint of the volume can be read; of the newest: {why}"),
+            Self::StoreNeeded => f.write_str("the volume has a trusted store, which says what its newest state is"),
             Self::NoRecord => f.write_str("the trusted store holds no record of the volume, so nobody can say whether it is the newest state"),
             Self::Record(why) => write!(f, "what the trusted store holds is no record of a sealed volume: {why}"),
             Self::AnotherVolume => f.write_str("the record in the trusted store is of another volume"),

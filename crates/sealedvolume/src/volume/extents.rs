@@ -36,6 +36,14 @@ impl Extents {
         if len == 0 {
             return;
         }
+        let (mut start, mut len) = (start, len);
+        // Holes that touch are one: a device that is wiped is not as many runs as it has blocks.
+        if place == Place::Hole
+            && let Some((&first, (run, Place::Hole))) = self.runs.range(..start).next_back()
+            && first + run == start
+        {
+            (start, len) = (first, run + len);
+        }
         let end = start + len;
         if let Some((&first, (run, _))) = self.runs.range_mut(..start).next_back()
             && first + *run > start

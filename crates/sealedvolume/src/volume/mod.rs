@@ -17,6 +17,7 @@ mod write;
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -25,10 +26,10 @@ use atrest_secret::{OsRandom, Random};
 
 pub use error::{OpenError, VolumeError};
 pub use snapshots::Snapshot;
-pub use space::Garbage;
+pub use space::{Garbage, Usage};
 
 use self::core::Core;
-use crate::format::{Aead, Chain, LogObject};
+use crate::format::{Aead, Chain, FormatError, LogObject, MOST_MAPPED, Operation};
 
 pub(crate) type RandomSource = Box<dyn Random + Send>;
 
@@ -45,8 +46,10 @@ pub struct Head {
 pub enum Freshness {
     /// A store that nobody else can write. It belongs to this volume, and is held while the volume is open for writing.
     Record(Box<dyn TrustedStore + Send>),
-    /// Nothing: an older state as a whole is not noticed.
+    /// Nothing: an older state as a whole is not noticed. A volume that was made with a record is refused so.
     Nothing,
+    /// A volume that has a record is read without it: an older state as a whole is not noticed, just this once.
+    Unverified,
 }
 
 impl fmt::Debug for Freshness {
@@ -54,6 +57,7 @@ impl fmt::Debug for Freshness {
         f.write_str(match self {
             Self::Record(_) => "Record(..)",
             Self::Nothing => "Nothing",
+            Self::Unverified => "Unverified",
         })
     }
 }
@@ -77,7 +81,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    fn pause(&self, tries: u32) -> Duration {
+    pub(crate) fn pause(&self, tries: u32) -> Duration {
         let doubled = self.first_pause.checked_mul(1 << (tries - 1).min(16));
         doubled.map_or(Duration::from_secs(5), |pause| pause.min(Duration::from_secs(5)))
     }
@@ -152,14 +156,14 @@ impl fmt::Debug for Settings {
 /// written since the last flush is lost then, as in a crash. [`close`](Self::close) keeps it.
 pub struct SealedVolume {
     core: Mutex<Core>,
-    size: u64,
+    size: AtomicU64,
     read_only: bool,
 }
 
 impl SealedVolume {
     fn of(core: Core) -> Self {
         let size = core.state.blocks * crate::format::BLOCK_LEN as u64;
-        Self { size, read_only: core.writer.is_none(), core: Mutex::new(core) }
+        Self { size: AtomicU64::new(size), read_only: core.writer.is_none(), core: Mutex::new(core) }
     }
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {
@@ -172,6 +176,27 @@ impl SealedVolume {
     /// [`VolumeError::Broken`].
     pub fn head(&self) -> Result<Head, VolumeError> {
         Ok(self.core()?.state.head)
+    }
+
+    /// Gives the volume another number of blocks. What lies behind the new end is given up; snapshots keep their size.
+    ///
+    /// # Errors
+    /// [`VolumeError::Limit`] for a size that no volume can have, or what a flush fails with.
+    pub fn resize(&self, blocks: u64) -> Result<(), VolumeError> {
+        if blocks == 0 || blocks > MOST_MAPPED {
+            return Err(VolumeError::Limit(FormatError::Limit));
+        }
+        self.core()?.operation(Operation::Resized { blocks })?;
+        self.size.store(blocks * crate::format::BLOCK_LEN as u64, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether the volume was made with a trusted store, without which it can't be written.
+    ///
+    /// # Errors
+    /// [`VolumeError::Broken`].
+    pub fn has_record(&self) -> Result<bool, VolumeError> {
+        Ok(self.core()?.state.trusted)
     }
 
     /// Writes a checkpoint, so that the next opening reads less.
@@ -195,6 +220,8 @@ impl SealedVolume {
 
 impl fmt::Debug for SealedVolume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealedVolume").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("SealedVolume")
+            .field("size", &self.size.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
     }
 }

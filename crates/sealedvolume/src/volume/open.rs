@@ -11,7 +11,7 @@ use super::objects::Objects;
 use super::state::State;
 use super::{Access, Freshness, OpenError, SealedVolume, Settings, VolumeError};
 use crate::format::{
-    FormatError, Keys, Kind, LogObject, MOST_BLOCKS, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
+    FormatError, Keys, Kind, LogObject, MOST_MAPPED, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
     open_log, open_log_front, open_root, seal_log, seal_root,
 };
 use crate::store::{ObjectStore, Put, StoreError};
@@ -36,7 +36,7 @@ impl SealedVolume {
         (blocks, window): (u64, u8),
         settings: &mut Settings,
     ) -> Result<(), OpenError> {
-        if blocks == 0 || blocks > MOST_BLOCKS || window == 0 || window > MOST_WINDOW {
+        if blocks == 0 || blocks > MOST_MAPPED || window == 0 || window > MOST_WINDOW {
             return Err(OpenError::Size);
         }
         let objects = Objects { store, keys, aead: settings.aead, patience: settings.patience };
@@ -50,8 +50,10 @@ impl SealedVolume {
         let prelude = objects.prelude(&mut settings.random, Kind::Checkpoint, 0, session)?;
         let chain = objects.keys.chain(&[0; 32], &objects.keys.seal(&prelude).1, &[]);
         let (leaves, snapshots) = (Vec::new(), Vec::new());
+        let trusted = matches!(freshness, Freshness::Record(_));
+        let (number, successor, ordinal) = (0, 1, 0);
         let root =
-            Root { number: 0, chain, successor: 1, session, ordinal: 0, window, blocks, leaves, snapshots };
+            Root { number, chain, successor, session, ordinal, window, trusted, blocks, leaves, snapshots };
         let (_, bytes) = seal_root(&objects.keys, prelude, &root)?;
         match objects.put(&names::checkpoint(0), &bytes) {
             Ok(()) => {}
@@ -79,18 +81,26 @@ impl SealedVolume {
         mut settings: Settings,
     ) -> Result<Self, OpenError> {
         let objects = Objects { store, keys, aead: settings.aead, patience: settings.patience };
+        let unverified = matches!(freshness, Freshness::Unverified);
         let mut trusted = match freshness {
             Freshness::Record(trusted) => Some(trusted),
-            Freshness::Nothing => None,
+            Freshness::Nothing | Freshness::Unverified => None,
         };
+        let may_lack = unverified && access == Access::Read;
         let cached = settings.cached_runs;
         if access == Access::Read {
             let loaded = load_with(&objects, trusted.as_mut(), cached)?;
+            if loaded.state.trusted && trusted.is_none() && !may_lack {
+                return Err(OpenError::StoreNeeded);
+            }
             let cache = Lru::new(settings.cached_blocks);
             return Ok(Self::of(Core { objects, state: loaded.state, cache, writer: None }));
         }
         for attempt in 1..=BEGINS {
             let loaded = load_with(&objects, trusted.as_mut(), cached)?;
+            if loaded.state.trusted && trusted.is_none() {
+                return Err(OpenError::StoreNeeded);
+            }
             if attempt == 1
                 && let Some(trusted) = &mut trusted
             {
@@ -119,6 +129,8 @@ impl SealedVolume {
                 checkpoints: vec![loaded.checkpoint],
                 checkpoint_every: settings.checkpoint_every,
                 since_checkpoint: loaded.replayed + 1,
+                checkpoint_delay: 0,
+                pending: None,
             };
             let cache = Lru::new(settings.cached_blocks);
             let mut core = Core { objects, state, cache, writer: Some(writer) };

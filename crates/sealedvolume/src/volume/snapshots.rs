@@ -84,7 +84,7 @@ impl SealedVolume {
 
 impl Core {
     /// Flushes, and has the log say so.
-    fn operation(&mut self, operation: Operation) -> Result<(), VolumeError> {
+    pub(crate) fn operation(&mut self, operation: Operation) -> Result<(), VolumeError> {
         self.flush(true)?;
         self.make_room()?;
         self.seal(Vec::new(), vec![operation], &[])?;

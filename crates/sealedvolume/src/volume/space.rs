@@ -25,7 +25,29 @@ impl Garbage {
     }
 }
 
+/// How much of what is stored is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Blocks that the volume has stored, as it is now.
+    pub live: u64,
+    /// Blocks in the log objects that those lie in, live or dead.
+    pub stored: u64,
+}
+
 impl SealedVolume {
+    /// Counts the blocks that are in use, and those in the objects that they lie in.
+    ///
+    /// # Errors
+    /// What reading the map fails with.
+    pub fn usage(&self) -> Result<Usage, VolumeError> {
+        let mut usage = Usage::default();
+        for (live, object, _) in self.core()?.live()?.into_values() {
+            usage.live += live;
+            usage.stored += u64::from(object.slots);
+        }
+        Ok(usage)
+    }
+
     /// Writes the live blocks of log objects anew if at most `most_live` of a hundred blocks in them are, so that the objects become
     /// garbage with the next two checkpoints. Objects that a snapshot needs stay. Returns how many blocks it wrote, `most` or few more.
     ///
@@ -33,6 +55,18 @@ impl SealedVolume {
     /// What reading the map or a flush fails with. Blocks that can't be read stay where they are.
     pub fn compact(&self, most_live: u8, most: u64) -> Result<u64, VolumeError> {
         self.core()?.compact(most_live, most)
+    }
+
+    /// Stores a log object that changes nothing, so that the next checkpoint is another one than the last.
+    ///
+    /// # Errors
+    /// What a flush fails with.
+    pub fn touch(&self) -> Result<(), VolumeError> {
+        let mut core = self.core()?;
+        core.flush(false)?;
+        core.make_room()?;
+        core.seal(Vec::new(), Vec::new(), &[])?;
+        core.flush(false)
     }
 
     /// Writes a checkpoint, and finds what nothing needs: neither this state nor the newest two checkpoints nor a snapshot.
@@ -75,7 +109,22 @@ impl Core {
     fn compact(&mut self, most_live: u8, most: u64) -> Result<u64, VolumeError> {
         self.flush(false)?;
         let kept = self.of_snapshots()?;
-        let mut live = BTreeMap::<[u8; 16], (u64, Arc<Prelude>, Vec<(u64, u64, u32)>)>::new();
+        let mut moved = 0;
+        for (count, object, runs) in self.live()?.into_values() {
+            if moved < most
+                && count * 100 <= u64::from(object.slots) * u64::from(most_live)
+                && !kept.contains(&object.number)
+            {
+                moved += self.relocate(&object, &runs)?;
+            }
+        }
+        self.flush(false)?;
+        Ok(moved)
+    }
+
+    /// The live blocks of each log object that has some: how many, and runs of address, length and slot.
+    fn live(&mut self) -> Result<BTreeMap<[u8; 16], Live>, VolumeError> {
+        let mut live = BTreeMap::<[u8; 16], Live>::new();
         for leaf in self.all_leaves() {
             let (mut block, end) = (leaf * LEAF_BLOCKS, ((leaf + 1) * LEAF_BLOCKS).min(self.state.blocks));
             while block < end {
@@ -89,17 +138,7 @@ impl Core {
                 block += len;
             }
         }
-        let mut moved = 0;
-        for (count, object, runs) in live.into_values() {
-            if moved < most
-                && count * 100 <= u64::from(object.slots) * u64::from(most_live)
-                && !kept.contains(&object.number)
-            {
-                moved += self.relocate(&object, &runs)?;
-            }
-        }
-        self.flush(false)?;
-        Ok(moved)
+        Ok(live)
     }
 
     /// Leaves in which something lies.
@@ -207,6 +246,9 @@ impl Core {
         Ok(open::log_object(&self.objects, number)?.is_some_and(|object| !object.summary.begin))
     }
 }
+
+/// Live blocks of a log object: how many, which object, and runs of address, length and slot.
+type Live = (u64, Arc<Prelude>, Vec<(u64, u64, u32)>);
 
 /// What something needs.
 #[derive(Default)]

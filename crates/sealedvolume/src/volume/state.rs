@@ -18,6 +18,8 @@ pub(crate) struct State {
     pub(crate) session: [u8; 32],
     pub(crate) ordinal: u64,
     pub(crate) window: u64,
+    /// The volume was made with a trusted store.
+    pub(crate) trusted: bool,
     pub(crate) blocks: u64,
     pub(crate) leaves: BTreeMap<u64, LeafRef>,
     pub(crate) snapshots: BTreeMap<u64, SnapshotRef>,
@@ -35,6 +37,7 @@ impl State {
             session: root.session,
             ordinal: root.ordinal,
             window: root.window.into(),
+            trusted: root.trusted,
             blocks: root.blocks,
             leaves: root.leaves.into_iter().map(|leaf| (leaf.number, leaf)).collect(),
             snapshots: root.snapshots.into_iter().map(|snapshot| (snapshot.id, snapshot)).collect(),
@@ -80,6 +83,13 @@ impl State {
                 }
                 Operation::SnapshotRemoved { id } => {
                     self.snapshots.remove(&id);
+                }
+                Operation::Resized { blocks } => {
+                    // What was behind the end must not come back when the volume grows again.
+                    if let Some(gone) = self.blocks.checked_sub(blocks) {
+                        self.recent.insert(blocks, gone, Place::Hole);
+                    }
+                    self.blocks = blocks;
                 }
             }
         }

@@ -26,7 +26,11 @@ impl Core {
             if within == 0
                 && let Some((whole, rest)) = data.split_first_chunk::<BLOCK_LEN>()
             {
-                self.writer()?.batch.write(block, whole);
+                // Zeros are a hole: nothing is stored of them.
+                match whole.iter().all(|byte| *byte == 0) {
+                    true => self.writer()?.batch.trim(block, 1),
+                    false => self.writer()?.batch.write(block, whole),
+                }
                 data = rest;
             } else {
                 let len = data.len().min(BLOCK_LEN - within);
@@ -197,7 +201,8 @@ impl Core {
     pub(crate) fn flush_for_user(&mut self) -> Result<(), VolumeError> {
         self.flush(false)?;
         let writer = self.writer()?;
-        if writer.since_checkpoint < writer.checkpoint_every {
+        // cannot overflow: the delay is bounded.
+        if writer.since_checkpoint < writer.checkpoint_every + writer.checkpoint_delay {
             return Ok(());
         }
         match self.checkpoint() {

@@ -36,7 +36,7 @@ fn heads(plain: &Plain, (prelude, summary): (Prelude, Summary)) -> [u64; 2] {
     let name = names::log(prelude.number);
     plain.store.put(&name, &sealed.bytes).expect("it is stored");
     let (store, keys) = (Arc::clone(&plain.store), plain.keys.clone());
-    let without = SealedVolume::open(store, keys, Freshness::Nothing, Access::Read, settings(8));
+    let without = SealedVolume::open(store, keys, Freshness::Unverified, Access::Read, settings(8));
     let opened = [without, plain.open(Access::Read)];
     let heads = opened.map(|volume| volume.expect("it opens").head().expect("a head").number);
     plain.store.delete(&name).expect("it is deleted");

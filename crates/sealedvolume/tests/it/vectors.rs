@@ -8,26 +8,26 @@ use atrest_secret::VolumeKey;
 use sha2::{Digest, Sha256};
 
 const PRELUDE: &str = "\
-    93617473766f6c0a0000010203000000b7000000000000000900000000000000101112131415161718191a1b1c1d1e1f4041\
-    42434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6f52dfeebe\
-    c483cfc0053570debf9a61db3de6151b6fb010c784ebe808c60b462a";
+    93617473766f6c0a0000010203000000c0000000000000000900000000000000101112131415161718191a1b1c1d1e1f4041\
+    42434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6f25dd6da9\
+    bb20ef5641b3e021a378f5000eaca2ed43ad57ff023743cbd4847233";
 const SUMMARY: &str = "\
     0000000000000000020000000000000008000000000000000a00000000000000808182838485868788898a8b8c8d8e8f9091\
-    92939495969798999a9b9c9d9e9f10d976a2fab533064577b66777f7e37e040ce6a0c90232fc35436f9251f26bb4e8030000\
-    000000000300000002000000000000000000000000000000000000000029b00404d104020109000000000000000700000000\
-    000000000102030405060708090a0b0c0d0e0f046e616d65020300000000000000";
-const LOG: &str = "4a0eb64de0802e08b3b65d8ab781071a3cd39a20f9ce021e3dac550318cb7f45";
-const CHAIN: &str = "469d425079d2f1ed28f9876d795cdb0b86b7c693b95044fd3f7347882735f257";
+    92939495969798999a9b9c9d9e9f29d141accd75aa1f17977ecba233b7f4b7d203e6c612aa5af93677a37e90aa2be8030000\
+    000000000300000003000000000000000000000000000000000000000029b00404d104020109000000000000000700000000\
+    000000000102030405060708090a0b0c0d0e0f046e616d65020300000000000000038403000000000000";
+const LOG: &str = "1d1d00d5a8c3295203e9fd5c75aabddb12b1a24a5ec5345dfe8236094b686b47";
+const CHAIN: &str = "0c3a7074dfdfc260845fc97e90570e0dbf61f5c2bc1520b815b37016e4a3507e";
 const LEAF: &str = "\
     93617473766f6c0a00000202000000004c000000000000000000000000000000101112131415161718191a1b1c1d1e1f4041\
     42434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6fb02daff6\
     d341bb0fdf711153501bb9905630363076718d8416915ea401e9d8995e5d3667e4b355ebbbc00a640a4bedbbdc3be4a04dcd\
-    fcce2b1280716abe5836e77f85f94235affbd936f318a51243e830d660bfbe39e88515d5c6015a6473194e29706291c794c5\
-    5286e7f2c822994c7b89c20bf430c31375728278";
-const CHECKPOINT: &str = "8c7127cceca461eb65ffd1782ba177979130eedc5d833cc99b558b253fa620af";
+    fcce2b1280716abe5836e77f85f94235affbd936f318a51243e830d660bfbe39e88515d5c6015a1373194e29706291c794c5\
+    5286e7f2a502d4f53ab9c5b105812c871e4c9d80";
+const CHECKPOINT: &str = "99963432fe26c203c01d65305c0011caa1f2ade3bcdb1186a9252f3fb71b91b7";
 const RECORD: &str = "\
-    957600000100101112131415161718191a1b1c1d1e1f0900000000000000469d425079d2f1ed28f9876d795cdb0b86b7c693\
-    b95044fd3f7347882735f257404142434445464748494a4b000000000000";
+    957600000100101112131415161718191a1b1c1d1e1f09000000000000000c3a7074dfdfc260845fc97e90570e0dbf61f5c2\
+    bc1520b815b37016e4a3507e404142434445464748494a4b000000000000";
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -61,6 +61,7 @@ fn summary() -> Summary {
         operations: vec![
             Operation::SnapshotAdded { id: 9, name, checkpoint: 7, salt },
             Operation::SnapshotRemoved { id: 3 },
+            Operation::Resized { blocks: 900 },
         ],
     }
 }
@@ -97,7 +98,9 @@ fn a_map_object_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
     let snapshot = SnapshotRef { id: 9, name: "name".to_owned(), checkpoint: 7, salt: ascending(0) };
     let (number, chain, successor, ordinal) = (9, object.chain, 10, 2);
     let (window, blocks, leaves, snapshots) = (32, 1000, vec![leaf], vec![snapshot]);
-    let root = Root { number, chain, successor, session, ordinal, window, blocks, leaves, snapshots };
+    let trusted = true;
+    let root =
+        Root { number, chain, successor, session, ordinal, window, trusted, blocks, leaves, snapshots };
     let (made, bytes) = seal_root(&keys(), prelude(Kind::Checkpoint, 0), &root).expect("a checkpoint");
     assert_eq!(hex(&Sha256::digest(&bytes)), CHECKPOINT);
     assert_eq!(open_root(&keys(), 9, &bytes), Ok((made, root.clone())));
@@ -132,13 +135,20 @@ fn what_is_laid_out_otherwise_is_refused() {
     assert_eq!(Summary::decode(&good, 8, 3), Err(FormatError::Limit));
     assert_eq!(Summary::decode(&good, 10, 3), Err(FormatError::Limit));
     for (at, value) in
-        [(0, 1), (0, 2), (1, 1), (7, 1), (97, 0), (104, 2), (104, 4), (108, 1), (112, 1), (127, 1)]
+        [(0, 1), (0, 2), (1, 1), (7, 1), (97, 0), (104, 2), (104, 4), (108, 1), (108, 2), (112, 1), (127, 1)]
     {
         let mut bad = good.clone();
         assert_ne!(bad[at], value, "nothing is changed at {at}");
         bad[at] = value;
         let told = decode(&bad);
         assert!(told.is_err(), "byte {at} as {value}: {told:?}");
+    }
+    // A size that no volume has.
+    for blocks in [0, (1_u64 << 48) + 1] {
+        let mut bad = good.clone();
+        let at = bad.len() - 8;
+        bad[at..].copy_from_slice(&blocks.to_le_bytes());
+        assert_eq!(decode(&bad), Err(FormatError::Limit));
     }
     let record = Record::decode(&[0; 80]);
     assert_eq!(record, Err(FormatError::Foreign));

@@ -85,16 +85,16 @@ def zigzag(n):
     return 2 * n if n >= 0 else -2 * n - 1
 
 
-# Log object 9 behind 8: blocks 0 to 19 trimmed, blocks 300 and 301 written, then block 5; one snapshot added, one removed.
+# Log object 9 behind 8: blocks 0 to 19 trimmed, blocks 300 and 301 written, then block 5; one snapshot added, one removed, 900 blocks from then on.
 before_chain = bytes(range(0x80, 0xa0))
 blocks = [(300, bytes([1]) * 4096), (301, bytes([2]) * 4096), (5, bytes([3]) * 4096)]
 extents = leb(zigzag(0)) + leb(20 * 2 + 1) + leb(zigzag(280)) + leb(2 * 2) + leb(zigzag(5 - 302)) + leb(1 * 2)
-operations = b'\1' + struct.pack('<QQ', 9, 7) + bytes(range(16)) + b'\4name' + b'\2' + struct.pack('<Q', 3)
+operations = b'\1' + struct.pack('<QQ', 9, 7) + bytes(range(16)) + b'\4name' + b'\2' + struct.pack('<Q', 3) + b'\3' + struct.pack('<Q', 900)
 
 
 def summary(tags):
     head = b'\0' + bytes(7) + struct.pack('<QQQ', 2, 8, 10) + before_chain + tags
-    return head + struct.pack('<QII', 1000, 3, 2) + bytes(16) + extents + operations
+    return head + struct.pack('<QII', 1000, 3, 3) + bytes(16) + extents + operations
 
 
 key, prelude = start(1, 3, len(summary(bytes(32))), 9)
@@ -114,7 +114,7 @@ key, prelude = start(2, 0, len(leaf), 0)
 print('leaf', (prelude + seal(key, nonce(0, 3), b'', leaf)).hex())
 
 # The checkpoint behind log object 9.
-root = struct.pack('<Q', 9) + chain + struct.pack('<Q', 10) + session + struct.pack('<QBQ', 2, 32, 1000)
+root = struct.pack('<Q', 9) + chain + struct.pack('<Q', 10) + session + struct.pack('<QBBQ', 2, 32, 1, 1000)
 root += struct.pack('<IQ', 1, 0) + session + salt + struct.pack('<IB', len(leaf), 2)
 root += struct.pack('<IQQ', 1, 9, 7) + bytes(range(16)) + b'\4name'
 key, prelude = start(3, 0, len(root), 9)

@@ -369,7 +369,9 @@ fn area_cipher(
         SegmentKind::Crypt { encryption, .. } => CipherSpec::from_str(encryption).ok(),
         _ => None,
     });
-    create::area_cipher(options, data.as_ref(), key.len()).map_err(ChangeError::Option)
+    // Without such a cipher the usual one has its longest key.
+    let len = if data.is_some() { key.len() } else { 0 };
+    create::area_cipher(options, data.as_ref(), len).map_err(ChangeError::Option)
 }
 
 /// Writes a keyslot's area, makes it durable, then writes the headers that list it.

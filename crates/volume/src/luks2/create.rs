@@ -7,7 +7,8 @@ use atrest_device::{Cause, DeviceError, LockMode, Media, Operation};
 use atrest_format::integrity::{Flags, Layout as TagLayout, NewLayout};
 use atrest_format::luks2::{
     AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair, Integrity,
-    Keyslot, MAX_BYTES, MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, SegmentKind, SegmentSize, area_size,
+    Keyslot, MAX_BYTES, MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, Requirement, SegmentKind, SegmentSize,
+    area_size,
 };
 use atrest_format::luks2::{Priority as FormatPriority, Segment as FormatSegment};
 use atrest_kdf::Hash;
@@ -23,6 +24,8 @@ use crate::{
 
 /// Where the data starts by default, and so how much both header copies and the keyslots area take together.
 const DEFAULT_TOTAL: u64 = 16 << 20;
+/// Bytes in the key of a sealed volume.
+const SEALED_KEY_LEN: usize = 32;
 const DEFAULT_CIPHER: &str = "aes-xts-plain64";
 /// Bytes that are wiped at a time.
 const STEP: usize = 1 << 20;
@@ -75,6 +78,7 @@ pub(super) struct CreatePlan {
     area_key_len: usize,
     slot: u32,
     uuid: String,
+    sealed: Option<[u8; 16]>,
 }
 
 impl CreatePlan {
@@ -117,7 +121,11 @@ pub(super) fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<Crea
         DataCipher::Plain(cipher) => {
             with_wiped_stack(|| Mapper::new(cipher, key.expose(), &unit).map(drop))
                 .map_err(FormatError::Key)?;
-            area_cipher(&options.keyslot, Some(cipher), key_len)?
+            match options.sealed {
+                None => area_cipher(&options.keyslot, Some(cipher), key_len)?,
+                // What seals is no cipher for an area.
+                Some(_) => area_cipher(&options.keyslot, None, 0)?,
+            }
         }
         DataCipher::Tagged(tags) => {
             let made = || TaggedMapper::new(tags.spec(), key.expose(), tags.mac_key_len(), &unit).map(drop);
@@ -140,6 +148,7 @@ pub(super) fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<Crea
         area_key_len,
         slot,
         uuid,
+        sealed: options.sealed,
     })
 }
 
@@ -188,6 +197,9 @@ fn data_cipher(options: &FormatOptions) -> Result<(DataCipher, usize), FormatErr
     }
     if cipher.is_single_snapshot() {
         return Err(OptionError::SingleSnapshot.into());
+    }
+    if options.sealed.is_some() {
+        return Ok((DataCipher::Plain(cipher), SEALED_KEY_LEN));
     }
     let key_len = options.key_len.or(options.volume_key.as_ref().map(VolumeKey::len));
     let key_len = key_len.unwrap_or_else(|| default_key_len(&cipher));
@@ -380,11 +392,14 @@ fn header(plan: &CreatePlan, options: &FormatOptions, keyslots: &[Keyslot]) -> R
         offset: plan.layout.data_offset,
         size: SegmentSize::Dynamic,
         flags: Vec::new(),
-        kind: SegmentKind::Crypt {
-            encryption: plan.encryption.clone(),
-            sector_size: plan.data_unit,
-            iv_tweak: 0,
-            integrity: plan.integrity.clone(),
+        kind: match plan.sealed {
+            Some(format) => SegmentKind::Sealed { format },
+            None => SegmentKind::Crypt {
+                encryption: plan.encryption.clone(),
+                sector_size: plan.data_unit,
+                iv_tweak: 0,
+                integrity: plan.integrity.clone(),
+            },
         },
     };
     let config = Config {
@@ -392,7 +407,7 @@ fn header(plan: &CreatePlan, options: &FormatOptions, keyslots: &[Keyslot]) -> R
         json_size: plan.layout.header_size.saturating_sub(BINARY_SIZE as u64),
         keyslots_size: plan.layout.keyslots_size,
         flags: Vec::new(),
-        requirements: Vec::new(),
+        requirements: plan.sealed.iter().map(|_| Requirement::Sealed).collect(),
     };
     let metadata = Metadata::create(keyslots, &[segment], &[digest], &config);
     let binary = BinaryHeader {

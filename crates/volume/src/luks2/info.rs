@@ -8,6 +8,7 @@ use atrest_format::luks2::{
 };
 
 use super::Luks2;
+use super::unlock::SEALED_BLOCK;
 use crate::{
     AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, Priority, ReencryptionInfo, SegmentInfo,
     TokenInfo, VolumeFormat,
@@ -20,7 +21,9 @@ impl Luks2 {
         let config = metadata.config();
         let copy =
             |offset, damage: Option<HeaderError>| CopyInfo { offset, damage: damage.map(|d| d.to_string()) };
-        let unknown = |requirement: &&Requirement| !requirement.is_reencryption();
+        let unknown = |requirement: &&Requirement| {
+            !requirement.is_reencryption() && **requirement != Requirement::Sealed
+        };
         let tokens = metadata.tokens().iter();
         Info {
             format: VolumeFormat::Luks2,
@@ -84,6 +87,10 @@ impl Luks2 {
                 info.integrity_key_len = integrity.as_ref().and_then(|integrity| integrity.key_size);
             }
             SegmentKind::Linear => info.kind = "linear".into(),
+            SegmentKind::Sealed { .. } => {
+                info.kind = "atrest-sealed".into();
+                info.data_unit = SEALED_BLOCK;
+            }
             SegmentKind::Unknown(kind) => info.kind.clone_from(kind),
         }
         info

@@ -15,12 +15,14 @@ use super::{Luks2, keyslot};
 use crate::data_mapper::data_mapper;
 use crate::lock::MetadataLock;
 use crate::{
-    CryptFlags, CryptTarget, Devices, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
-    VolumeKey,
+    CryptFlags, CryptTarget, Devices, Passphrase, SealedKey, Segment, UnlockError, UnlockOptions, Volume,
+    VolumeFormat, VolumeKey,
 };
 
 /// The requirement of a volume whose tags lie in metadata of its drive's own.
 const INLINE_TAGS: &str = "inline-hw-tags";
+/// Bytes in a block of a sealed volume.
+pub(super) const SEALED_BLOCK: u32 = 4096;
 
 /// The fewest iterations of PBKDF2 with which cryptsetup has ever made a keyslot, of LUKS1 as of LUKS2.
 const LEAST_ITERATIONS: u32 = 1000;
@@ -153,7 +155,10 @@ impl Luks2 {
         if requirements.iter().any(|requirement| requirement.name() == INLINE_TAGS) {
             return Err(UnlockError::InlineTags);
         }
-        match requirements.iter().filter(|requirement| !requirement.is_reencryption()).count() {
+        let unknown = |requirement: &&Requirement| {
+            !requirement.is_reencryption() && **requirement != Requirement::Sealed
+        };
+        match requirements.iter().filter(unknown).count() {
             0 => Ok(()),
             count => Err(UnlockError::UnsupportedRequirement { count }),
         }
@@ -165,11 +170,7 @@ impl Luks2 {
         if requirements.iter().any(Requirement::is_reencryption) {
             return Err(UnlockError::ReencryptionInProgress);
         }
-        self.check_requirements_known()?;
-        match requirements.len() {
-            0 => Ok(()),
-            count => Err(UnlockError::UnsupportedRequirement { count }),
-        }
+        self.check_requirements_known()
     }
 
     /// Checks that no segment of whatever type reaches into the header. Needs no key.
@@ -177,8 +178,10 @@ impl Luks2 {
     /// # Errors
     /// [`UnlockError::DataOverHeader`] if one does.
     pub fn check_place(&self, devices: Devices<'_>) -> Result<(), UnlockError> {
-        let active = self.metadata().segments().iter().filter(|segment| !segment.is_backup());
-        for segment in active {
+        let here = |segment: &&FormatSegment| {
+            !segment.is_backup() && !matches!(segment.kind, SegmentKind::Sealed { .. })
+        };
+        for segment in self.metadata().segments().iter().filter(here) {
             devices.check_apart(self.header_size(), segment.offset, run(segment, devices.data.size()))?;
         }
         Ok(())
@@ -284,6 +287,22 @@ impl Luks2 {
     ) -> Result<Volume, UnlockError> {
         self.check_by_key(key, options)?;
         let metadata = self.metadata();
+        let sealed = match metadata.segments().first().map(|segment| &segment.kind) {
+            Some(SegmentKind::Sealed { format }) => Some(*format),
+            _ => None,
+        };
+        match sealed {
+            Some(format) if options.sealed => {
+                let key = VolumeKey::copy_from(key.expose());
+                return Ok(Volume::new(VolumeFormat::Luks2, Vec::new())
+                    .with_uuid(self.uuid())
+                    .with_keyslot(slot)
+                    .with_read_only(options.read_only)
+                    .with_sealed(SealedKey { format, key }));
+            }
+            None if !options.sealed => {}
+            _ => return Err(UnlockError::SealedElsewhere),
+        }
         let has = devices.data.size();
         let mut segments = Vec::new();
         let mut targets = Vec::new();

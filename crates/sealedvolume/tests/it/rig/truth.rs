@@ -83,6 +83,7 @@ impl Observer for Spy {
             match operation {
                 Operation::SnapshotAdded { id, .. } => snapshots.insert(*id, parent.state),
                 Operation::SnapshotRemoved { id } => snapshots.remove(id),
+                Operation::Resized { .. } => None,
             };
         }
         let (parent, begin, salt) = (Some(parent.head.chain), summary.begin, prelude.salt);

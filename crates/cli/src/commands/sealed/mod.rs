@@ -1,0 +1,173 @@
+//! Sealed volumes: a store of objects, by its URL, in place of a file or device.
+
+mod format;
+mod hand_over;
+mod space;
+
+use std::path::Path;
+
+use atrest_device::LockMode;
+use atrest_engine::TrustedFile;
+use atrest_engine::flash::FlashOpenError;
+use atrest_open::Held;
+use atrest_open::sealed::{SealedError, SealedOptions};
+use atrest_sealedvolume::SealedVolume;
+use atrest_sealedvolume::store::StoreError;
+use atrest_sealedvolume::volume::{Freshness, OpenError, VolumeError};
+
+use super::unlock::{Use, open_if};
+use crate::args::open::UnlockArgs;
+use crate::failure::{Code, Failure};
+use crate::flash_errors::of_trusted;
+use crate::output::Output;
+
+pub use atrest_open::sealed::is_meant;
+pub use format::format;
+pub use hand_over::hand_over;
+pub use space::{gc, resize, snapshot, stored};
+
+/// Says how the sealed volume that is held is opened. What is no sealed volume has no trusted store here, and no snapshots.
+pub fn with_options(held: Held, path: &Path, args: &UnlockArgs, wanted: Use) -> Result<Held, Failure> {
+    if !held.media().is_sealed() {
+        return match &args.snapshot {
+            Some(_) => {
+                Err(Failure::parameters("--snapshot is for sealed volumes, which are named by a URL")
+                    .at(path))
+            }
+            None => Ok(held),
+        };
+    }
+    if args.header.is_some() {
+        return Err(Failure::parameters("a sealed volume has its header in its store")
+            .at(path)
+            .hint("leave --header out"));
+    }
+    let write = wanted.write && args.snapshot.is_none();
+    let freshness = match &args.store {
+        _ if args.assume_torn => {
+            return Err(Failure::parameters("--assume-torn is for sealed flash").at(path));
+        }
+        _ if args.without_freshness && write => {
+            return Err(Failure::parameters(
+                "--without-freshness is for reading: without its store a sealed volume can't be written",
+            )
+            .hint("bring its --store, or open it --read-only"));
+        }
+        _ if args.without_freshness => Freshness::Unverified,
+        Some(store) => Freshness::Record(Box::new(trusted(store, write)?)),
+        None => Freshness::Nothing,
+    };
+    Ok(held.with_sealed(SealedOptions { freshness, snapshot: args.snapshot.clone() }))
+}
+
+/// The trusted store that a file is.
+fn trusted(path: &Path, write: bool) -> Result<TrustedFile, Failure> {
+    let mode = if write { LockMode::Exclusive } else { LockMode::Shared };
+    TrustedFile::open(path, mode).map_err(|error| Failure::from(FlashOpenError::Store(error)).at(path))
+}
+
+/// A sealed volume that is open, and what keeps other processes of this machine from writing it.
+struct Opened {
+    volume: SealedVolume,
+    _held: Option<std::fs::File>,
+}
+
+impl Opened {
+    /// Asks for the passphrase, and opens it.
+    fn unlock(path: &Path, args: &UnlockArgs, write: bool, output: &Output) -> Result<Self, Failure> {
+        if !is_meant(path) {
+            return Err(Failure::parameters("it is no sealed volume")
+                .at(path)
+                .hint("a sealed volume is named by the URL of its store: file:///path"));
+        }
+        let wanted = Use { write, ..Use::default() };
+        let (held, volume) = open_if(path, args, wanted, output, || Ok(()))?;
+        let (volume, held) =
+            held.sealed_volume(&volume, write).map_err(|error| Failure::from(error).at(path))?;
+        Ok(Self { volume, _held: held })
+    }
+
+    fn close(self, path: &Path) -> Result<(), Failure> {
+        self.volume.close().map_err(|error| Failure::from(error).at(path))
+    }
+}
+
+impl From<SealedError> for Failure {
+    fn from(error: SealedError) -> Self {
+        match error {
+            SealedError::Url => {
+                Self::parameters(error).hint("file:///srv/volume names the directory /srv/volume")
+            }
+            SealedError::Store(StoreError::Os(errno)) if errno == rustix::io::Errno::NOENT.raw_os_error() => {
+                Self::new(Code::Device, "the store's directory is not there")
+                    .hint("`atrest format --type sealed --size SIZE URL` makes a new volume")
+            }
+            SealedError::Store(error) | SealedError::Open(OpenError::Unreachable(error)) => error.into(),
+            SealedError::NoHeader => {
+                Self::new(Code::Device, error).hint("`atrest format --type sealed --size SIZE URL` makes one")
+            }
+            SealedError::NoStore => {
+                Self::new(Code::Device, error).hint("name the store by its URL: file:///path")
+            }
+            SealedError::Open(error) => error.into(),
+            SealedError::Volume(error) => error.into(),
+            SealedError::Disk(error) => error.into(),
+            error => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Os(errno) => Self::io(&std::io::Error::from_raw_os_error(errno)),
+            StoreError::Held => Self::new(Code::Busy, error)
+                .hint("`atrest status` lists what is open, `atrest close` ends it"),
+            error => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::NotEmpty => {
+                Self::new(Code::Busy, error).hint("name a directory that does not exist, or is empty")
+            }
+            OpenError::Size => Self::parameters(error).hint("4 KiB to 11 TiB, in whole blocks of 4 KiB"),
+            OpenError::StoreNeeded => Self::parameters(error).hint(
+                "--store FILE names it; --without-freshness reads without, and can't tell an older state from the newest",
+            ),
+            OpenError::NoRecord | OpenError::Record(_) | OpenError::AnotherVolume => {
+                Self::new(Code::Device, error).hint("--store names the file that was made with this volume")
+            }
+            OpenError::Trusted(error) => of_trusted(error),
+            OpenError::RolledBack { .. } => Self::new(Code::Device, error).hint(
+                "somebody put an older copy of the objects back, or some are missing: bring the newest; \
+                 --without-freshness reads what is there",
+            ),
+            OpenError::StoreOlder { .. } => Self::new(Code::Device, error)
+                .hint("was the volume written with another --store since, or this file restored? Bring the newest one"),
+            OpenError::Contested { .. } => {
+                Self::new(Code::Busy, error).hint("try again when nobody else writes to the volume")
+            }
+            OpenError::Unreachable(error) => error.into(),
+            error => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<VolumeError> for Failure {
+    fn from(error: VolumeError) -> Self {
+        match error {
+            VolumeError::Fenced { .. } => Self::new(Code::Busy, error)
+                .hint("whoever opened it since has it now; what was flushed before is in it"),
+            VolumeError::Unreachable(error) => error.into(),
+            VolumeError::Trusted(error) => of_trusted(error),
+            VolumeError::NoSuchSnapshot => {
+                Self::parameters(error).hint("`atrest snapshot list` names those that there are")
+            }
+            error => Self::new(Code::Device, error),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The server of a sealed volume is killed in the middle of writes, again and again: the ext4 inside is the one of the last flush that was
+//! acknowledged, or of the one under way, to the byte, and e2fsck finds nothing wrong with it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use atrest_device::BlockDevice;
+use atrest_nbd::{Export, Options, Uri};
+use atrest_testkit::Campaign;
+
+use crate::common::{CHEAP, Scratch};
+
+const BLOCK: usize = 4096;
+/// Images of one ext4, each with a file more; the first one follows the last.
+const IMAGES: usize = 6;
+/// Times that one volume's server is killed.
+const KILLS: usize = 3;
+const OPTIONS: [&str; 4] = ["--key-file", "key", "--store", "store"];
+
+/// The ext4 after each of its changes.
+fn images() -> Vec<Vec<u8>> {
+    let scratch = Scratch::new();
+    scratch.bash("truncate -s 4M image && mke2fs -q -t ext4 -O ^has_journal -b 4096 image").ok();
+    let mut images = vec![scratch.read("image")];
+    for number in 1..IMAGES {
+        scratch.file("file", vec![number as u8; number * 30_000]);
+        scratch.tool("debugfs", &["-w", "-R", &format!("write file file-{number}"), "image"]).ok();
+        images.push(scratch.read("image"));
+    }
+    images
+}
+
+/// Writes what differs between two images.
+fn change(export: &Export, from: &[u8], to: &[u8]) -> bool {
+    let blocks = from.chunks(BLOCK).zip(to.chunks(BLOCK)).enumerate();
+    blocks
+        .filter(|(_, (from, to))| from != to)
+        .all(|(at, (_, to))| export.write_at((at * BLOCK) as u64, to).is_ok())
+}
+
+#[test]
+fn the_file_system_in_a_killed_volume_is_that_of_the_last_flush() {
+    let images = images();
+    Campaign::new("kills of a sealed volume's server", 2, 70).run(|seed, random| {
+        let scratch = Scratch::new();
+        scratch.file("key", b"correct horse\n");
+        scratch.file("first", &images[0]);
+        let url = format!("file://{}", scratch.path("vol").display());
+        let run = |words: &[&str]| scratch.atrest(&[words, &OPTIONS].concat()).ok();
+        scratch
+            .atrest(&[&["format", &url, "--type", "sealed", "--size", "4M"], &OPTIONS[..], &CHEAP].concat())
+            .ok();
+        run(&["encrypt", "first", &url, "--yes"]);
+        let name = format!("sealed-{}-{seed}", std::process::id());
+        let mut state = 0;
+        for kill in 0..KILLS {
+            run(&["open", &url, "--nbd", "--daemon", "--name", &name]);
+            let told = scratch.atrest(&["status", &name, "--json"]).ok().json();
+            let uri = told[0]["kind"]["nbd-unix"]["uri"].as_str().expect("a URI").to_owned();
+            let process = told[0]["process"]["pid"].as_u64().expect("a process");
+            let export = Export::connect(Uri::parse(&uri).expect("a URI"), true, Options::default());
+            let export = export.expect("it connects");
+            let flushes = AtomicU64::new(0);
+            let (wanted, pause) = (1 + random.below(30), Duration::from_micros(random.below(4000)));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    for at in state.. {
+                        let (from, to) = (&images[at % IMAGES], &images[(at + 1) % IMAGES]);
+                        if !change(&export, from, to) || export.flush().is_err() {
+                            return;
+                        }
+                        flushes.fetch_add(1, Ordering::Release);
+                    }
+                });
+                let deadline = Instant::now() + Duration::from_secs(120);
+                while flushes.load(Ordering::Acquire) < wanted {
+                    assert!(Instant::now() < deadline, "nothing is written");
+                    thread::sleep(Duration::from_micros(200));
+                }
+                thread::sleep(pause);
+                let gone =
+                    format!("kill -9 {process}; while kill -0 {process} 2> /dev/null; do sleep 0.01; done");
+                scratch.bash(&gone).ok();
+            });
+            let acknowledged = state + flushes.load(Ordering::Acquire) as usize;
+            run(&["decrypt", &url, "whole", "--yes"]);
+            let whole = scratch.read("whole");
+            let found = (acknowledged..=acknowledged + 1).find(|at| whole == images[at % IMAGES]);
+            state = found.unwrap_or_else(|| panic!("kill {kill}: not the ext4 after flush {acknowledged}"));
+            scratch.tool("e2fsck", &["-fn", "whole"]).ok();
+        }
+        run(&["gc", &url]);
+        run(&["decrypt", &url, "whole", "--yes"]);
+        assert!(scratch.read("whole") == images[state % IMAGES]);
+    });
+}
