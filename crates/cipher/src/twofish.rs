@@ -107,6 +107,7 @@ const fn multiply(a: u8, b: u8, field: u16) -> u8 {
 /// For the words before and after the rounds, then two for each round.
 pub(crate) type Subkeys = [u32; 8 + 2 * ROUNDS];
 /// For each byte of a word, all that the key's S-boxes and the last permutation make of it.
+#[cfg(target_arch = "x86_64")]
 pub(crate) type Tables = [[u8; 256]; 4];
 
 /// A keyed Twofish. Wipes itself on drop.

@@ -7,14 +7,10 @@ use digest::block_api::BlockSizeUser;
 use digest::{Digest, FixedOutputReset};
 
 use crate::Hash;
-#[cfg(any(
-    feature = "blake2",
-    feature = "ripemd",
-    feature = "sha3",
-    feature = "streebog",
-    feature = "whirlpool"
-))]
-use crate::pbkdf2::chains::{self, Cloning};
+#[cfg(any(feature = "blake2", feature = "ripemd", feature = "streebog", feature = "whirlpool"))]
+use crate::pbkdf2::chains;
+#[cfg(any(feature = "blake2", feature = "sha3"))]
+use crate::pbkdf2::chains::Cloning;
 use crate::pbkdf2::chains::{Iterated, Lanes, WideSha512, narrow};
 
 /// One of the types of this module.

@@ -1,5 +1,7 @@
 //! FileVault 2 on CoreStorage.
 
+use std::path::Path;
+
 use atrest_volume::fvault2::{LockedFileVault, is_one};
 use atrest_volume::{
     Devices, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat, begins_as_a_file_system,
@@ -23,7 +25,10 @@ pub(crate) fn locked(devices: Devices<'_>) -> Box<dyn Locked + '_> {
     Box::new(FileVault { devices, header })
 }
 
-pub(crate) fn probe<'a>(devices: Devices<'a>) -> Result<Option<Box<dyn Locked + 'a>>, OpenError> {
+pub(crate) fn probe<'a>(
+    devices: Devices<'a>,
+    _: Option<&'a Path>,
+) -> Result<Option<Box<dyn Locked + 'a>>, OpenError> {
     Ok(is_one(devices.header).then(|| locked(devices)))
 }
 

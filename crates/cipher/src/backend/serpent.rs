@@ -65,6 +65,7 @@ impl BlockCipher for Serpent {
 
     fn apply(&self, direction: Direction, blocks: &mut [Block]) {
         match (&self.cpu, blocks.len()) {
+            #[allow(unreachable_patterns, reason = "where there are no vectors")]
             (Cpu::Portable, _) | (_, 1) => {
                 for block in blocks {
                     match direction {

@@ -39,7 +39,7 @@ impl New {
         if args.fido2 {
             return security_key(args, volume, output);
         }
-        tpm2::is_there().map_err(refused)?;
+        tpm2::answers().map_err(refused)?;
         let pin = pin(args, true, output)?;
         if pin.as_ref().is_some_and(|pin| pin.expose().is_empty()) {
             return Err(Failure::parameters("a new PIN must not be empty"));

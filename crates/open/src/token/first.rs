@@ -173,7 +173,7 @@ mod tests {
         let mut keys = TokensFirst::new(tokens, false, other());
         assert!(matches!(keys.next_key(), Ok(Some(Key::Passphrase(_)))));
         let failed: Vec<_> = keys.failed().iter().map(|(token, why)| (token.info.id, why.clone())).collect();
-        match crate::token::tpm2::is_there() {
+        match crate::token::tpm2::answers() {
             Ok(()) => assert_eq!(failed, [(1, TokenError::UnknownType), (0, TokenError::PinNeeded)]),
             Err(error) => assert_eq!(failed, [(0, error), (1, TokenError::UnknownType)]),
         }

@@ -284,6 +284,7 @@ fn what_is_reencrypted_is_no_failure_where_no_ordinary_disk_takes_its_place() {
         Serve::Online(..) => Ok(()),
         Serve::Done(_) => Err("it does not fit".into()),
     };
+    let reopen = reopen.expect("it was opened by a path");
     let background = Background::start(Arc::new(reopen), keys, serve).expect("it runs");
     let end = Instant::now() + Duration::from_secs(60);
     while matches!(background.progress(), Progress::Running { .. }) {

@@ -10,8 +10,8 @@ use atrest_testkit::oracle::{Program, workspace};
 /// The crates of firmware, with a feature that each build of it has besides: a library for C without a cipher is refused.
 const CRATES: &[(&str, &str)] =
     &[("cipher", ""), ("kdf", ""), ("keyslot", ""), ("flash", ""), ("capi", "aes-xts")];
-/// What is no choice of a firmware's: a computer's features, and the crates' own tests.
-const OTHERS: &[&str] = &["default", "std", "internals"];
+/// What is no choice of a firmware's: a computer's features, those that others turn on, and the crates' own tests.
+const OTHERS: &[&str] = &["default", "std", "other-ciphers", "internals"];
 /// A Cortex-M0: no atomic swap, no hardware division.
 const TARGET: &str = "thumbv6m-none-eabi";
 /// Its logger takes atomic instructions that a Cortex-M0 has not; `firmware/delog` stands in for that.

@@ -49,11 +49,11 @@ pub(super) fn needs(text: &str) -> String {
     }
 }
 
-/// Whether there is a TPM: before somebody types a PIN.
+/// Asks whether a TPM answers: before somebody types a PIN.
 ///
 /// # Errors
 /// [`TokenError::Tpm`]
-pub fn is_there() -> Result<(), TokenError> {
+pub fn answers() -> Result<(), TokenError> {
     Ok(Tpm::open(&Device::from_environment()?).map(drop)?)
 }
 
@@ -61,7 +61,7 @@ fn passphrase(text: &str, help: Help<'_>) -> Result<Passphrase, TokenError> {
     let fields = Fields::parse(text)?;
     let pin = match (fields.pin, help.pin) {
         (true, None) => {
-            is_there()?;
+            answers()?;
             return Err(TokenError::PinNeeded);
         }
         (true, Some(pin)) => Some(pin),
