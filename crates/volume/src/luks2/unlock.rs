@@ -26,8 +26,9 @@ pub(super) const SEALED_BLOCK: u32 = 4096;
 
 /// The fewest iterations of PBKDF2 with which cryptsetup has ever made a keyslot, of LUKS1 as of LUKS2.
 const LEAST_ITERATIONS: u32 = 1000;
-/// The same of Argon2: passes, and memory in KiB.
+/// The fewest passes of Argon2 with which it has made one.
 const LEAST_PASSES: u32 = 4;
+/// The least memory of Argon2, in KiB.
 const LEAST_MEMORY: u32 = 32;
 
 /// Which keyslots may answer.
