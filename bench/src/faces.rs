@@ -130,7 +130,8 @@ impl Drop for Theirs {
     }
 }
 
-fn nbdcopy(socket: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
+/// GB/s at which an export is read.
+pub fn nbdcopy(socket: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
     let begun = Instant::now();
     let status = Command::new("nbdcopy")
         .arg(format!("nbd+unix:///?socket={}", socket.display()))

@@ -1,7 +1,7 @@
 //! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md.
 //!
 //! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--cold-dir DIR] [--out FILE]
-//! [--only ciphers|kdf|decrypt|nbd|small|fuse|tagged|online|cold]... [--cipher NAME]...`
+//! [--only ciphers|kdf|decrypt|nbd|small|fuse|tagged|online|cold|veracrypt]... [--cipher NAME]...`
 //!
 //! The files of the engine's lines lie in DIR, by default in memory (`/dev/shm`), so that what is measured is the
 //! engine and not the disk. The cold file lies in --cold-dir, by default where temporary files do. A peer that is missing
@@ -24,6 +24,7 @@ mod report;
 mod small;
 mod tagged;
 mod targets;
+mod veracrypt;
 mod volume;
 
 use std::error::Error;
@@ -55,7 +56,8 @@ fn main() {
 }
 
 /// What `--only` may name.
-const PARTS: [&str; 9] = ["ciphers", "kdf", "decrypt", "nbd", "small", "fuse", "tagged", "online", "cold"];
+const PARTS: [&str; 10] =
+    ["ciphers", "kdf", "decrypt", "nbd", "small", "fuse", "tagged", "online", "cold", "veracrypt"];
 
 fn part(name: String) -> Result<String, String> {
     match PARTS.contains(&name.as_str()) {
@@ -139,6 +141,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     if wanted("online") {
         let scratch = tempfile::tempdir_in(&plan.dir)?;
         online::measure(&plan, scratch.path(), &mut report)?;
+    }
+    if wanted("veracrypt") {
+        let scratch = tempfile::tempdir_in(&plan.dir)?;
+        veracrypt::measure(&plan, scratch.path(), &mut report)?;
     }
     if wanted("cold") {
         cold::measure(&plan, &mut report)?;

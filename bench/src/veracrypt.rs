@@ -1,0 +1,208 @@
+//! VeraCrypt volumes: how long it takes to find out how one was made, and a cascade through NBD.
+
+use std::error::Error;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
+use atrest_engine::{Access, FileDevice};
+use atrest_kdf::Hash;
+use atrest_kdf::tcrypt::KeyFiles;
+use atrest_open::{Format, Key, OneKey, Options};
+use atrest_secret::{OsRandom, Passphrase};
+use atrest_testkit::tcrypt::Tcrypt;
+use atrest_volume::tcrypt::{LockedTcrypt, NewPassword, NewTcrypt, TcryptOptions, chain_named, create};
+
+use crate::Plan;
+use crate::faces::{Ours, nbdcopy};
+use crate::measure::{Contender, medians};
+use crate::report::Report;
+
+/// The hashes of VeraCrypt that cryptsetup has here, each with the PIM that makes as many iterations as without one (for RIPEMD-160 331 fewer):
+/// with a PIM it tries VeraCrypt's derivation alone. BLAKE2s and Streebog it has not.
+const THEIRS: [(&str, u32); 4] = [("sha512", 485), ("ripemd160", 640), ("whirlpool", 485), ("sha256", 485)];
+const PASSWORD: &str = "benchmark";
+
+pub fn measure(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<dyn Error>> {
+    search(plan, dir, report)?;
+    cascade(plan, dir, report)
+}
+
+/// cryptsetup tries one derivation after the other, and takes as long as all of them together. Where the kernel lends it no ciphers it
+/// can't go on to the next one: so each is told to it, and they are added up.
+fn search(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<dyn Error>> {
+    let plain = dir.join("plain");
+    fs::write(&plain, [0; 6144])?;
+    for (hash, pim) in THEIRS {
+        let iterations = 15_000 + 1000 * pim;
+        let password = PASSWORD.as_bytes().to_vec();
+        let volume = Tcrypt { magic: "VERA", hash, iterations, password, ..Tcrypt::default() };
+        volume.make(&dir.join(hash), 262_144 + 6144, &plain);
+    }
+    let noise = dir.join("noise");
+    fs::write(&noise, atrest_testkit::Random::new(3).bytes(1 << 20))?;
+    let options = TcryptOptions::default();
+    // One at a time, on one core.
+    let each = ["sha512", "sha256", "blake2s-256", "ripemd160", "whirlpool", "stribog512"];
+    let narrowed = each.map(|hash| TcryptOptions {
+        hash: Some(hash.into()),
+        family: Some(atrest_kdf::tcrypt::Family::VeraCrypt),
+        ..TcryptOptions::default()
+    });
+    let mut contenders = vec![
+        Contender::new("all derivations", || tried(&noise, &options)),
+        Contender::new("all of cryptsetup's", || {
+            let seconds: Result<Vec<f64>, _> =
+                THEIRS.iter().map(|(hash, pim)| theirs(dir, hash, *pim)).collect();
+            Ok(1.0 / seconds?.iter().sum::<f64>())
+        }),
+    ];
+    for (hash, options) in each.iter().zip(&narrowed) {
+        let noise = &noise;
+        contenders.push(Contender::new(*hash, move || tried(noise, options)));
+    }
+    for (hash, pim) in THEIRS {
+        let speed = move || Ok(1.0 / theirs(dir, hash, pim)?);
+        contenders.push(Contender::new(format!("{hash}, cryptsetup"), speed));
+    }
+    let names: Vec<String> = contenders.iter().map(|contender| contender.name.clone()).collect();
+    let speeds = medians(&mut contenders, plan.rounds.min(3))?;
+    let seconds = |name: &str| {
+        let at = names.iter().position(|other| other == name);
+        at.map_or("–".to_owned(), |at| format!("{:.2}", 1.0 / speeds[at]))
+    };
+    let ratio = speeds[1] / speeds[0];
+    let verdict = if ratio <= 0.25 { "reached" } else { "**missed**" };
+    let mut rows = vec![vec![
+        "all that each of the two knows".to_owned(),
+        seconds("all derivations"),
+        seconds("all of cryptsetup's"),
+        format!("{ratio:.3}, ≤ 0.25 {verdict}"),
+    ]];
+    for hash in each {
+        let theirs = format!("{hash}, cryptsetup");
+        rows.push(vec![format!("VeraCrypt's with {hash}"), seconds(hash), seconds(&theirs), String::new()]);
+    }
+    report.table(
+        "VeraCrypt: a volume of which neither hash nor cipher is known",
+        "Seconds, elapsed, until a wrong password is refused: atrest on all cores, ten derivations; cryptsetup on one, as it works, each of its four longest \
+         derivations in a process, added up. BLAKE2s and Streebog it has not.",
+        &["derivations", "atrest", "cryptsetup", "atrest by cryptsetup"],
+        rows,
+    );
+    Ok(())
+}
+
+/// Searches in a second.
+fn tried(noise: &Path, options: &TcryptOptions) -> Result<f64, Box<dyn Error>> {
+    let device = FileDevice::open(noise, Access::ReadOnly)?;
+    let locked = LockedTcrypt::read(&device, options)?;
+    let begun = Instant::now();
+    match atrest_open::try_tcrypt(&locked, &Passphrase::copy_from(b"another"), None) {
+        Err(_) => Ok(1.0 / begun.elapsed().as_secs_f64()),
+        Ok(_) => Err("noise has opened".into()),
+    }
+}
+
+/// Seconds that cryptsetup takes with the right hash.
+fn theirs(dir: &Path, hash: &str, pim: u32) -> Result<f64, Box<dyn Error>> {
+    let begun = Instant::now();
+    let mut child = Command::new("cryptsetup")
+        .args([
+            "open",
+            "--type",
+            "tcrypt",
+            "--test-passphrase",
+            "--batch-mode",
+            "--cipher",
+            "aes",
+            "--hash",
+            hash,
+        ])
+        .arg(format!("--veracrypt-pim={pim}"))
+        .arg(dir.join(hash))
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|_| "cryptsetup is missing: run scripts/setup")?;
+    child.stdin.take().ok_or("no pipe")?.write_all(PASSWORD.as_bytes())?;
+    match child.wait()?.success() {
+        true => Ok(begun.elapsed().as_secs_f64()),
+        false => Err(format!("cryptsetup does not open the volume with {hash}").into()),
+    }
+}
+
+const CASCADE: [&str; 3] = ["aes", "twofish", "serpent"];
+/// What threads take at once.
+const PIECE: usize = 256 << 10;
+
+/// The cascade through NBD, and each of its ciphers alone over memory, on as many threads as there are cores.
+fn cascade(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<dyn Error>> {
+    let size = plan.size.min(256 << 20);
+    let path = dir.join("cascade.hc");
+    let file = FileDevice::create(&path, size + 262_144)?;
+    let passphrase = Passphrase::copy_from(PASSWORD.as_bytes());
+    let key_files = KeyFiles::default();
+    let password =
+        NewPassword { passphrase: &passphrase, key_files: &key_files, pim: Some(1), hash: Hash::Sha512 };
+    let chain = chain_named("aes-twofish-serpent").ok_or("no such cascade")?;
+    create(&file, &NewTcrypt { chain, password, hidden: None }, &mut OsRandom, None)?;
+    drop(file);
+    let options = TcryptOptions { pim: Some(1), hash: Some("sha512".into()), ..TcryptOptions::default() };
+    let mut key = OneKey::new(Key::Passphrase(Passphrase::copy_from(PASSWORD.as_bytes())));
+    let format = Format::Tcrypt { options, progress: None };
+    let disk = atrest_open::open(&path, &format, &mut key, &Options::default())?;
+    let server = Ours::start(Arc::new(disk), dir.join("cascade.sock"))?;
+    let threads = thread::available_parallelism()?.get();
+    let mut mappers = Vec::new();
+    for name in CASCADE {
+        let spec: CipherSpec = format!("{name}-xts-plain64").parse()?;
+        let key: Vec<u8> = (0..64).map(|index| index * 11 + 3).collect();
+        mappers.push(Mapper::new(&spec, &key, &MapperOptions::default())?);
+    }
+    let mut contenders = vec![Contender::new("cascade", || nbdcopy(&server.socket, size))];
+    for (name, mapper) in CASCADE.iter().zip(&mappers) {
+        contenders.push(Contender::new(*name, move || alone(mapper, size as usize, threads)));
+    }
+    let speeds = medians(&mut contenders, plan.rounds.min(5))?;
+    drop(contenders);
+    server.stop()?;
+    let sum: f64 = speeds[1..].iter().map(|speed| 1.0 / speed).sum();
+    let ratio = speeds[0] * sum;
+    let mut row = vec!["AES(Twofish(Serpent)) read".to_owned()];
+    row.extend(speeds.iter().map(|speed| format!("{speed:.3}")));
+    row.push(format!("{ratio:.2}, {}", crate::report::verdict(ratio, 0.9)));
+    report.table(
+        "VeraCrypt: a cascade through NBD against its ciphers alone",
+        "GB/s. `nbdcopy SOCKET null:`, server and client share the cores; alone each cipher decrypts data units of 512 bytes in the cache, on all cores. The ratio \
+         is the time of the three ciphers by that of the cascade.",
+        &["what", "cascade by NBD", "AES alone", "Twofish alone", "Serpent alone", "ratio"],
+        vec![row],
+    );
+    Ok(())
+}
+
+/// GB/s over as many bytes, by that many threads.
+fn alone(mapper: &Mapper, size: usize, threads: usize) -> Result<f64, Box<dyn Error>> {
+    let begun = Instant::now();
+    let done: Result<Vec<()>, _> = thread::scope(|scope| {
+        let work = || {
+            let mut piece = vec![7; PIECE];
+            for number in 0..size / threads / PIECE {
+                mapper.decrypt(DataUnitIndex((number * PIECE / 512) as u64), &mut piece)?;
+            }
+            Ok(())
+        };
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ended = |thread: thread::ScopedJoinHandle<'_, Result<(), atrest_cipher::RunError>>| {
+            thread.join().map_err(|_| "a thread panicked".to_owned())?.map_err(|error| error.to_string())
+        };
+        running.into_iter().map(ended).collect()
+    });
+    done?;
+    Ok(size as f64 / begun.elapsed().as_secs_f64() / 1e9)
+}
