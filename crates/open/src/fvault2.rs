@@ -51,7 +51,7 @@ impl Locked for FileVault<'_> {
         let (header, size) = (self.header()?, self.devices.data.size());
         match key {
             Key::Passphrase(passphrase) | Key::File(passphrase) | Key::Token(TokenKey { passphrase, .. }) => {
-                header.volume(&header.unlock(passphrase)?, size, options)
+                header.volume(&header.unlock(passphrase, options.slot)?, size, options)
             }
             // Nothing verifies it, and what a wrong key writes destroys the volume.
             Key::Volume(key) => {

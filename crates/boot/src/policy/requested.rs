@@ -95,10 +95,17 @@ impl Requested {
                 let text = text.ok_or_else(bad)?;
                 match split(text) {
                     Some((id, key)) => {
-                        let key = key.parse().map_err(|_| bad())?;
-                        self.volume(id, origin).expected_key = Some(key);
+                        let key = key.parse();
+                        // What is mistyped lets no volume in, rather than any.
+                        let expected = key.clone().unwrap_or(VolumeKeyId::OF_NONE);
+                        self.volume(id, origin).expected_key = Some(expected);
+                        key.map(drop).map_err(|_| bad())?;
                     }
-                    None => self.expected_key = Some(text.parse().map_err(|_| bad())?),
+                    None => {
+                        let key = text.parse();
+                        self.expected_key = Some(key.clone().unwrap_or(VolumeKeyId::OF_NONE));
+                        key.map(drop).map_err(|_| bad())?;
+                    }
                 }
             }
             "allow-discards" => match text {

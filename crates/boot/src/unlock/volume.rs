@@ -52,9 +52,12 @@ pub fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Pat
 /// Checks that it is the volume that was meant, and tells the TPM which one it is, before anything is mapped.
 fn proven(unlocker: &Unlocker<'_>, entry: &Entry, volume: &Volume) -> Result<(), EntryError> {
     let (Some(key), Some(uuid)) = (volume.targets().first().map(|target| &target.key), volume.uuid()) else {
-        return match &entry.options.fixed_key {
-            Some(_) => Err(EntryError::OtherKey),
-            None => Ok(()),
+        return match (&entry.options.fixed_key, entry.options.measured) {
+            (Some(_), _) => Err(EntryError::OtherKey),
+            (None, Measured::Pcr(pcr)) => {
+                Err(EntryError::NotMeasured { pcr, error: "the volume has no UUID to be named by".into() })
+            }
+            _ => Ok(()),
         };
     };
     if entry.options.fixed_key.as_ref().is_some_and(|fixed| *fixed != tpm2::fixed(key, &entry.name, uuid)) {

@@ -65,7 +65,7 @@ pub struct OpenArgs {
     pub allow_discards: bool,
     /// Go on with the re-encryption that `atrest reencrypt --init-only` began, or that was interrupted, while the volume is served.
     /// When the serving ends first, the next `open --reencrypt` or `reencrypt --resume` goes on. LUKS2 whose data stays in its place.
-    #[arg(long, conflicts_with_all = ["dm", "read_only", "map"])]
+    #[arg(long, conflicts_with_all = ["dm", "read_only", "map", "policy", "expect_key"])]
     pub reencrypt: bool,
     /// Go on in the background once the volume is served.
     #[arg(long)]
@@ -215,13 +215,15 @@ pub struct UnlockArgs {
 }
 
 impl UnlockArgs {
-    /// Whether nothing was said that only a volume has: no kind, no header, no keyslot, no secret.
+    /// Whether nothing was said that only a volume has: no kind, no header, no keyslot, no secret, no token, nothing that is expected of it.
     pub fn names_no_volume(&self) -> bool {
         self.kind == VolumeType::Luks
             && self.header.is_none()
             && self.key_slot.is_none()
             && self.store.is_none()
             && self.secret.are_none()
+            && !self.expect.is_there()
+            && !self.tokens.are_named()
     }
 
     /// Whether the plaintext may be written, if it is not to be `read_only`. With a key that is weak it never is.
@@ -271,6 +273,13 @@ pub struct ExpectArgs {
     /// its place has another key.
     #[arg(long, value_name = "ID")]
     pub expect_key: Option<VolumeKeyId>,
+}
+
+impl ExpectArgs {
+    /// Whether anything is expected.
+    pub fn is_there(&self) -> bool {
+        self.policy.is_some() || self.expect_key.is_some()
+    }
 }
 
 /// What a plain volume has no header for.

@@ -8,7 +8,7 @@ use atrest_volume::fvault2::{LockedFileVault, is_one};
 use serde_json::json;
 
 use super::target;
-use crate::args::secrets::SecretArgs;
+use crate::args::open::UnlockArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::secrets::Source;
@@ -25,11 +25,11 @@ pub fn header(path: &Path, device: &Device) -> Result<Option<LockedFileVault>, F
 pub fn key(
     path: &Path,
     header: &LockedFileVault,
-    secret: &SecretArgs,
+    unlock: &UnlockArgs,
     output: &Output,
 ) -> Result<VolumeKey, Failure> {
-    let source = Source::from(&secret.passphrase);
-    target::with_passphrase(&source, path, output, |passphrase| header.unlock(passphrase))
+    let source = Source::from(&unlock.secret.passphrase);
+    target::with_passphrase(&source, path, output, |passphrase| header.unlock(passphrase, unlock.key_slot))
 }
 
 /// `atrest info` of a FileVault volume.

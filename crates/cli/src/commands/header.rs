@@ -34,15 +34,22 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     flash::refuse_store(args.target.store.is_some())?;
     let path = header_path(&args.target);
     let device = open_device(path, Access::ReadOnly)?;
+    let not_luks = || match args.unlock {
+        true => Err(Failure::parameters("--unlock is for LUKS volumes").at(path)),
+        false => Ok(()),
+    };
     if let Some(header) = bitlocker::header(path, &device)? {
+        not_luks()?;
         return bitlocker::info(&header, output);
     }
     if let Some(header) = fvault2::header(path, &device)? {
+        not_luks()?;
         return fvault2::info(&header, output);
     }
     let target = Target::on(path, device)?;
     #[cfg(feature = "whole")]
     if !args.metadata
+        && !args.unlock
         && let Some(device) = target.device.sealed()
     {
         let stored = super::sealed::stored(device).map_err(|error| Failure::from(error).at(path))?;

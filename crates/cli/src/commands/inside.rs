@@ -21,7 +21,7 @@ use super::listing::{Row, Rows};
 use super::target::open_device;
 use super::text::counted;
 use super::unlock::{Use, is_sealed, unlock, unlock_over};
-use super::{ecryptfs, flash, fscrypt, protectors};
+use super::{ecryptfs, flash, fscrypt, pin, protectors};
 use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionArgs, RmArgs};
 use crate::args::open::UnlockArgs;
 use crate::errors::CHECK_IT;
@@ -251,6 +251,7 @@ pub fn open_as_it_is(
 ) -> Result<Box<dyn FileTree>, Failure> {
     if volume.is_dir() {
         fscrypt::refuse(&partition.fscrypt)?;
+        pin::refuse(&unlock_args.expect, volume)?;
         return Ok(Box::new(ecryptfs::open(
             volume,
             &partition.ecryptfs,

@@ -329,30 +329,32 @@ fn remove_kinds(args: &KeyRemoveArgs, target: &mut Target<'_>, output: &Output) 
             .at(path)
             .hint("`atrest key list` shows what opens each"));
     }
-    let opens = |slot: u32| target.locked.opens_data(slot);
-    let last = slots.iter().any(|slot| opens(*slot))
-        && !target
-            .locked
-            .info()
-            .keyslots
-            .iter()
-            .any(|keyslot| !slots.contains(&keyslot.id) && opens(keyslot.id));
+    let opening: Vec<u32> = {
+        let info = target.locked.info();
+        let ids = info.keyslots.iter().map(|keyslot| keyslot.id);
+        ids.filter(|slot| target.locked.opens_data(*slot)).collect()
+    };
+    let goes = opening.iter().copied().find(|slot| slots.contains(slot));
+    let last = goes.is_some() && opening.iter().all(|slot| slots.contains(slot));
     let source = Source::from(&args.passphrase);
     if last {
         confirm_last(target, output)?;
     } else if !output.says_yes() || !source.is_prompt() {
-        let opened = with_passphrase(&source, target.path, output, |passphrase| {
-            target.locked.test_passphrase(&target.device, passphrase, None)
-        })?;
+        let Target { path, device, locked } = target;
+        let opened =
+            with_passphrase(&source, path, output, |passphrase| pin::tested(locked, device, passphrase))?;
         if slots.contains(&opened) {
             return Err(Failure::parameters(format!(
                 "the passphrase is that of keyslot {opened}, which would go"
             ))
             .hint("give one of a keyslot that stays, or pass --yes alone"));
         }
-        if let Some(slot) = slots.iter().copied().find(|slot| opens(*slot)) {
+        if let Some(slot) = goes {
             check_other(target, opened, slot)?;
         }
+    }
+    if !last {
+        pin::authorize(target, &args.passphrase, output)?;
     }
     let luks2 = target.locked.luks2_mut().map_err(at)?;
     let tokens = luks2.remove_keyslots(&target.device, &slots, last).map_err(at)?;
@@ -376,16 +378,16 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
     }
     if output.says_yes() {
         if let Some(passphrase) = source.read_if_any(output)? {
-            let opened = target.locked.test_passphrase(&target.device, &passphrase, None);
+            let opened = pin::tested(&mut target.locked, &target.device, &passphrase);
             let opened = opened.map_err(|error| Failure::from(error).at(target.path))?;
             if !last {
                 check_other(&target, opened, args.slot)?;
             }
         }
     } else if !last {
-        let opened = with_passphrase(&source, target.path, output, |passphrase| {
-            target.locked.test_passphrase(&target.device, passphrase, None)
-        })?;
+        let Target { path, device, locked } = &mut target;
+        let opened =
+            with_passphrase(&source, path, output, |passphrase| pin::tested(locked, device, passphrase))?;
         check_other(&target, opened, args.slot)?;
     }
     if !last {

@@ -5,9 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use atrest_secret::VolumeKey;
-use atrest_volume::luks2::{HeaderPolicy, Luks2, VolumeKeyId};
-use atrest_volume::{ChangeError, Credential, UnlockError, UnlockOptions};
+use atrest_device::Media;
+use atrest_secret::{Passphrase, VolumeKey};
+use atrest_volume::luks2::{HeaderPolicy, Luks2, PinError, VolumeKeyId};
+use atrest_volume::{ChangeError, Credential, LockedVolume, UnlockError, UnlockOptions};
 use serde_json::json;
 
 use super::target::{Target, replace_private, with_passphrase};
@@ -93,12 +94,35 @@ pub fn key_id(target: &Target<'_>, args: &PassphraseArgs, output: &Output) -> Re
 pub fn authorize(target: &mut Target<'_>, args: &PassphraseArgs, output: &Output) -> Result<(), Failure> {
     let Target { path, device, locked } = target;
     let Ok(luks2) = locked.luks2_mut() else { return Ok(()) };
-    if !luks2.is_pinned() {
+    if !luks2.is_pinned() || luks2.is_authorized() {
         return Ok(());
     }
     with_passphrase(&Source::from(args), path, output, |passphrase| {
         luks2.authorize(device, Credential::Passphrase(passphrase, None))
     })
+}
+
+/// Refuses to open what has neither header nor volume key of LUKS2, where something is expected of these.
+pub fn refuse(args: &ExpectArgs, path: &Path) -> Result<(), Failure> {
+    match args.is_there() {
+        true => Err(Failure::from(UnlockError::Pin(PinError::NotLuks2)).at(path)),
+        false => Ok(()),
+    }
+}
+
+/// Which keyslot a passphrase opens. It authorizes changes of a pinned header, too, so that nobody is asked twice.
+pub fn tested(
+    locked: &mut LockedVolume,
+    device: &dyn Media,
+    passphrase: &Passphrase,
+) -> Result<u32, UnlockError> {
+    let slot = locked.test_passphrase(device, passphrase, None)?;
+    if let Ok(luks2) = locked.luks2_mut()
+        && luks2.is_pinned()
+    {
+        luks2.authorize(device, Credential::Passphrase(passphrase, None))?;
+    }
+    Ok(slot)
 }
 
 /// Adds to the options what is expected of the volume.

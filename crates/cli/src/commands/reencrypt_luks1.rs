@@ -64,7 +64,9 @@ pub fn end(header: &dyn Media, path: &Path) -> Result<(), Failure> {
     match end_luks1(header) {
         Ok(_) => Ok(()),
         Err(error) => {
-            let what = format!("it is re-encrypted, and stays a volume of LUKS2, which can be used: {error}");
+            let what = format!(
+                "no re-encryption is under way, but it stays a volume of LUKS2, which can be used: {error}"
+            );
             Err(Failure::new(Code::Device, what).at(path).hint("`atrest convert --type luks1` tries again"))
         }
     }

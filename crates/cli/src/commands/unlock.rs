@@ -9,7 +9,7 @@ use atrest_engine::{Access, Disk, DiskOptions};
 use atrest_kdf::plain::PlainHash;
 use atrest_open::{Device, Format, Held, HeldError, Key, Locked, Refused, Reopen};
 use atrest_volume::plain::PlainOptions;
-use atrest_volume::{UnlockOptions, Volume};
+use atrest_volume::{UnlockOptions, Volume, VolumeFormat};
 
 use super::{flash, foreign, options, pin, target, tokens};
 use crate::args::open::{UnlockArgs, VolumeType};
@@ -133,7 +133,8 @@ fn joined(
     options.read_only = !wanted.write;
     let modified = held.media().modified();
     // One that was left in the middle of a re-encryption has two keys.
-    let has_one_key = args.kind == VolumeType::Luks && volume.segments().len() == 1;
+    let is_luks = matches!(volume.format(), VolumeFormat::Luks1 | VolumeFormat::Luks2);
+    let has_one_key = args.kind == VolumeType::Luks && is_luks && volume.segments().len() == 1;
     let again = (Format::ByHeader, UnlockOptions { slot: None, ..unlock_options(args, wanted)? });
     let opened = held.disk_for_long(volume, options, again);
     let (disk, reopen) = opened.map_err(|error| Failure::from(error).at(path))?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use atrest_device::BlockDevice;
 use atrest_engine::Access;
 use atrest_volume::VolumeKey;
-use atrest_volume::fvault2::{FileVaultError, LockedFileVault};
+use atrest_volume::fvault2::{FileVaultError, LockedFileVault, is_one};
 use clap::Parser;
 use zeroize::Zeroizing;
 
@@ -35,7 +35,7 @@ pub fn dump(request: &Request, words: Vec<OsString>, output: &Output) -> Result<
     let mut text = metadata(&line.path, &header);
     if request.has("dump-volume-key") || request.has("dump-master-key") {
         output.confirm("the volume key gives whoever sees it the data")?;
-        let key = fvault2::key(&line.path, &header, &line.unlock.secret, output)?;
+        let key = fvault2::key(&line.path, &header, &line.unlock, output)?;
         // With room for all of it: what has to grow leaves a copy.
         text.reserve(1024 + 4 * key.len());
         tell(&mut text, &key, request.volume_key_file().map(Path::new))?;
@@ -55,7 +55,7 @@ pub fn check(words: Vec<OsString>) -> Result<u8, Failure> {
 pub fn test(words: Vec<OsString>, output: &Output) -> Result<u8, Failure> {
     let line = read(words)?;
     let header = checked(&line)?;
-    fvault2::key(&line.path, &header, &line.unlock.secret, output)?;
+    fvault2::key(&line.path, &header, &line.unlock, output)?;
     Ok(0)
 }
 
@@ -78,6 +78,14 @@ fn as_parameter(failure: Failure) -> Failure {
 
 fn header(line: &Line) -> Result<LockedFileVault, Failure> {
     let device = open_device(&line.path, Access::ReadOnly)?;
+    if let Some(path) = line.unlock.header.as_deref() {
+        let keys = open_device(path, Access::ReadOnly)?;
+        let header = match is_one(&keys) {
+            true => LockedFileVault::read(&keys),
+            false => LockedFileVault::read_with(&device, &keys),
+        };
+        return header.map_err(|error| as_parameter(Failure::from(error).at(path)));
+    }
     let header = fvault2::header(&line.path, &device).map_err(as_parameter)?;
     header.ok_or_else(|| as_parameter(Failure::from(FileVaultError::NotFileVault).at(&line.path)))
 }

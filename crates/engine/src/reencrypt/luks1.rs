@@ -93,13 +93,20 @@ pub fn begin_luks1<'a>(
 /// # Errors
 /// [`ConvertError`] as in [`convert`]. It stays one of LUKS2 then, and can be used.
 pub fn end_luks1(header: &dyn Media) -> Result<LockedVolume, ConvertError> {
+    let offset = LockedVolume::read(header)?.info().segments.first().map_or(0, |segment| segment.offset);
+    ended(&HeaderCopy::of(header, offset)?)?;
+    ended(header)
+}
+
+fn ended(header: &dyn Media) -> Result<LockedVolume, ConvertError> {
     let mut locked = LockedVolume::read(header)?;
     let info = locked.info();
     if info.copies.iter().any(|copy| copy.damage.is_some()) {
         locked.repair(header)?;
     }
     for keyslot in info.keyslots {
-        if !locked.opens_data(keyslot.id) {
+        let is_ours = locked.luks2().is_some_and(|luks2| luks2.is_of_luks1(keyslot.id));
+        if is_ours && !locked.opens_data(keyslot.id) {
             locked.kill_slot(header, keyslot.id, false)?;
         }
     }
@@ -114,11 +121,7 @@ fn rehearse(
     passphrases: &[(&Passphrase, Option<u32>)],
     options: &ReencryptOptions,
 ) -> Result<(), Luks1Error> {
-    let size = devices.header.size();
-    let len = if detached || offset == 0 { DETACHED.min(size) } else { offset.min(LONGEST).min(size) };
-    let mut bytes = vec![0; len as usize];
-    devices.header.read_at(0, &mut bytes).map_err(OpenError::Device)?;
-    let header = HeaderCopy { bytes: Mutex::new(bytes), size, geometry: devices.header.geometry() };
+    let header = HeaderCopy::of(devices.header, if detached { 0 } else { offset })?;
     let (size, geometry) = (devices.data.size(), devices.data.geometry());
     let data = HeaderCopy { bytes: Mutex::default(), size, geometry };
     let copies = if detached { Devices::detached(&header, &data) } else { Devices::together(&header) };
@@ -147,15 +150,32 @@ fn rehearse(
     begun.next(u64::MAX)?;
     begun.finish()?;
     drop(begun);
-    end_luks1(&header)?;
+    ended(&header)?;
     Ok(())
 }
 
-/// A copy of a device's beginning, which alone can be written. Behind it are zeros.
+/// A copy of a device's beginning, which alone can be written. Behind it are zeros. Wiped on drop: its keyslots cost next to nothing to try.
 struct HeaderCopy {
     bytes: Mutex<Vec<u8>>,
     size: u64,
     geometry: Geometry,
+}
+
+impl HeaderCopy {
+    /// Of a header whose data begins at `offset` on the same device; 0 if the header has one of its own.
+    fn of(device: &dyn Media, offset: u64) -> Result<Self, OpenError> {
+        let size = device.size();
+        let len = if offset == 0 { DETACHED.min(size) } else { offset.min(LONGEST).min(size) };
+        let mut bytes = vec![0; len as usize];
+        device.read_at(0, &mut bytes).map_err(OpenError::Device)?;
+        Ok(Self { bytes: Mutex::new(bytes), size, geometry: device.geometry() })
+    }
+}
+
+impl Drop for HeaderCopy {
+    fn drop(&mut self) {
+        atrest_secret::wipe(self.bytes.get_mut().unwrap_or_else(PoisonError::into_inner));
+    }
 }
 
 impl BlockDevice for HeaderCopy {

@@ -110,9 +110,10 @@ fn check_against(
             }
         }
     }
+    let is_one_block = trusted.layout.tree.levels().is_empty();
     drop(trusted);
     let mut report = lock(&found).clone();
-    report.ended_early = extent == Extent::ToFirstBad && !report.is_good();
+    report.ended_early = extent == Extent::ToFirstBad && !is_one_block && !report.is_good();
     report.bad_data = bad_data.into_inner();
     report.unknown = unknown.into_inner();
     Ok(report)

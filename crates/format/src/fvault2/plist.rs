@@ -56,9 +56,11 @@ fn referred<'a>(all: &'a str, name: &str, identity: &str) -> Option<&'a str> {
     loop {
         rest = rest.split_once('<')?.1;
         let found = rest.strip_prefix(name).filter(|rest| rest.starts_with([' ', '\t', '\n', '\r']));
-        let Some((attributes, behind)) = found.and_then(|rest| rest.split_once('>')) else { continue };
+        // No tag has a '<' in it. Whoever looked further for its end would look at the same text for each tag.
+        let Some((tag, _)) = found.and_then(|rest| rest.split_once('<')) else { continue };
+        let Some((attributes, text)) = tag.split_once('>') else { continue };
         if attribute(attributes, "ID=\"") == Some(identity) {
-            return behind.split_once('<').map(|(text, _)| text);
+            return Some(text);
         }
     }
 }

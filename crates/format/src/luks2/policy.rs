@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+use base64ct::{Base64, Encoding};
 use serde::{Deserialize, Serialize};
 
 use super::view::{
@@ -296,6 +297,9 @@ fn hashes(metadata: &Metadata) -> Vec<(String, String)> {
 
 /// The cipher with its tags, and the sector size; `None` for what is not encrypted.
 fn cipher_of(segment: &Segment) -> Option<(String, u32)> {
+    if let SegmentKind::Sealed { format } = &segment.kind {
+        return Some((format!("atrest-sealed {}", Base64::encode_string(format)), 4096));
+    }
     let SegmentKind::Crypt { encryption, sector_size, integrity, .. } = &segment.kind else { return None };
     let cipher = match integrity {
         None => encryption.clone(),

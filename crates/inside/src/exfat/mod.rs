@@ -128,8 +128,10 @@ impl Nodes for ExFat {
 
     fn space(&self) -> Result<Space, TreeError> {
         let clusters = u64::from(self.volume.clusters);
-        // Piece by piece: the whole may have half a gigabyte.
-        let mut piece = vec![0; 65536];
+        // Piece by piece: the whole may have half a gigabyte. In few pieces: each looks for its runs from the first one on.
+        // cannot miss: 2^29 bytes at most.
+        let len = usize::try_from(clusters.div_ceil(8) / 64).unwrap_or(usize::MAX);
+        let mut piece = vec![0; len.clamp(65536, 8 << 20)];
         let mut free = 0_u64;
         for at in (0..clusters.div_ceil(8)).step_by(piece.len()) {
             // cannot be less: the pieces begin in the bitmap.

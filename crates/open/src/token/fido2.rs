@@ -106,7 +106,14 @@ fn passphrase(text: &str, help: Help<'_>) -> Result<Passphrase, TokenError> {
         match of_key(&device, &fields, pin, help.touch) {
             Err(TokenError::Fido2(Fido2Error::NotThis)) => {}
             // Another program may use one of them, and another one be no security key but in name.
-            Err(error @ TokenError::Fido2(Fido2Error::Io(_) | Fido2Error::Busy | Fido2Error::NoSecrets)) => {
+            Err(
+                error @ TokenError::Fido2(
+                    Fido2Error::Io(_)
+                    | Fido2Error::Busy
+                    | Fido2Error::NoSecrets
+                    | Fido2Error::NotThere { .. },
+                ),
+            ) => {
                 last = error;
             }
             done => return done,

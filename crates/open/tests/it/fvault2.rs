@@ -86,7 +86,7 @@ fn each_password_opens_what_libgcrypt_encrypted_and_cryptsetup_says_the_same() {
     Program::named("cryptsetup").args(test).arg(place.directory.path("secret")).arg(place.path()).ok();
     let held = atrest_open::Held::open(&place.path(), None, false).expect("a file");
     let locked = LockedFileVault::read(held.header()).expect("metadata");
-    let opened = locked.unlock(&Passphrase::copy_from(b"correct horse")).expect("opens");
+    let opened = locked.unlock(&Passphrase::copy_from(b"correct horse"), None).expect("opens");
     drop(held);
     let hex: String = opened.expose().iter().map(|byte| format!("{byte:02x} ")).collect();
     let dump = ["fvault2Dump", "-q", "--dump-volume-key", "--key-file"];

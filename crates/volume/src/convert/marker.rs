@@ -16,6 +16,13 @@ impl Luks2 {
     }
 }
 
+impl Luks2 {
+    /// Whether the keyslot is one of those that LUKS1 had, or was made in place of one.
+    pub fn is_of_luks1(&self, keyslot: u32) -> bool {
+        number(self.metadata(), keyslot).is_some()
+    }
+}
+
 /// With a token for each keyslot.
 pub(super) fn marked(metadata: Metadata) -> Result<Metadata, HeaderError> {
     let ids = metadata.keyslots().iter().map(|keyslot| keyslot.id);

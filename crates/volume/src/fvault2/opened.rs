@@ -13,12 +13,17 @@ use crate::{CryptTarget, Passphrase, Segment, UnlockError, UnlockOptions, Volume
 const CIPHER: &str = "aes-xts-plain64";
 
 impl LockedFileVault {
-    /// The keys of the data, opened by a password or a recovery key (with its dashes).
+    /// The keys of the data, opened by a password or a recovery key (with its dashes); of the user with the number `only`, if it is given.
     ///
     /// # Errors
-    /// [`FileVaultError::NotOpened`] if none opens, [`UnlockError::Kdf`] if a derivation is cancelled or takes too long.
-    pub fn unlock(&self, password: &Passphrase) -> Result<VolumeKey, UnlockError> {
-        for kek in &self.context.keks {
+    /// [`UnlockError::NoSuchKeyslot`] if there is no such user, [`FileVaultError::NotOpened`] if none opens, [`UnlockError::Kdf`] if a derivation is cancelled or takes too long.
+    pub fn unlock(&self, password: &Passphrase, only: Option<u32>) -> Result<VolumeKey, UnlockError> {
+        let all = self.context.keks.iter().zip(0_u32..);
+        let keks: Vec<_> = all.filter(|(_, user)| only.is_none_or(|only| only == *user)).collect();
+        if let Some(slot) = only.filter(|_| keks.is_empty()) {
+            return Err(UnlockError::NoSuchKeyslot { slot });
+        }
+        for (kek, _) in &keks {
             let Some(kek) = opened(kek, password)? else { continue };
             for wrapped in &self.context.keys {
                 let mut key = SecretArray::<KEY_LEN>::zeroed();
@@ -30,7 +35,7 @@ impl LockedFileVault {
                 }
             }
         }
-        Err(FileVaultError::NotOpened { users: self.context.keks.len() }.into())
+        Err(FileVaultError::NotOpened { users: keks.len() }.into())
     }
 
     /// The tweak key is a hash of the data's key and of the volume's family.

@@ -170,6 +170,7 @@ impl Luks2 {
         if let Some(slot) = last.filter(|_| !stays && !last_may_go) {
             return Err(ChangeError::LastKeyslot { slot });
         }
+        let goes = last.is_some() && !stays;
         let orphaned = |token: &&Token| {
             !token.keyslots.is_empty() && token.keyslots.iter().all(|slot| slots.contains(slot))
         };
@@ -177,6 +178,9 @@ impl Luks2 {
         let mut next = metadata.without_keyslots(slots).map_err(ChangeError::Header)?;
         for token in &tokens {
             next = next.without_token(*token).map_err(ChangeError::Header)?;
+        }
+        if goes {
+            session.leave_pin();
         }
         let next = session.next(next)?;
         for (offset, size) in areas {

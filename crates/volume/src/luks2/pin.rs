@@ -18,12 +18,17 @@ use crate::{ChangeError, Credential, UnlockError, UnlockOptions, VolumeKey};
 
 /// Bytes of an identifier.
 const ID_LEN: usize = 16;
+/// Differences that are told at most.
+const MOST_DIFFERENCES: usize = 32;
 
 /// Names a volume key without telling anything of it: HKDF-SHA256 of the key, cut to 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeKeyId([u8; ID_LEN]);
 
 impl VolumeKeyId {
+    /// That of no key, for whoever meant one and did not say it rightly.
+    pub const OF_NONE: Self = Self([0; ID_LEN]);
+
     /// Of a key.
     pub fn of(key: &VolumeKey) -> Self {
         let whole = subkey(key.expose(), b"atrest volume key identifier 1");
@@ -184,6 +189,10 @@ impl PinKey {
                 let at = marks.iter().position(|one| *one == mark);
                 at.map(|at| marks.swap_remove(at)).is_some()
             });
+            if changed.len() == MOST_DIFFERENCES {
+                changed.push("and more".into());
+                return changed;
+            }
             if !known {
                 let what = if pin.marks.contains_key(field.object()) { "is now" } else { "is new:" };
                 changed.push(shown(&format!("{} {what} {}", field.path, field.value)));
@@ -287,6 +296,11 @@ impl Luks2 {
         };
         self.pin = Some(PinKey::of(&key));
         Ok(())
+    }
+
+    /// Whether [`authorize`](Self::authorize) was called.
+    pub fn is_authorized(&self) -> bool {
+        self.pin.is_some()
     }
 
     /// Pins the header as it is, or, with `accept`, as it is now although it was pinned otherwise.

@@ -92,7 +92,7 @@ impl Opened {
         random: &mut dyn Random,
     ) -> Result<(), TcryptWriteError> {
         let (derivation, password) = new.key(family(self.header().magic))?;
-        self.write_under((&derivation, &password), device, random)
+        self.write_under((&derivation, &password), device, true, random)
     }
 
     /// Writes the header, which was opened elsewhere or at the place of its copy, to a device: it and its copy, under new salts. The password
@@ -108,13 +108,15 @@ impl Opened {
     ) -> Result<(), TcryptWriteError> {
         let family = family(self.header().magic);
         let password = Password::new(family, passphrase.expose(), key_files).map_err(TcryptError::Kdf)?;
-        self.write_under((&self.derivation(), &password), device, random)
+        // One from elsewhere may know another end of the data: what lies there is not touched.
+        self.write_under((&self.derivation(), &password), device, false, random)
     }
 
     fn write_under(
         &self,
         key: (&Derivation, &Password),
         device: &dyn Media,
+        is_in_force: bool,
         random: &mut dyn Random,
     ) -> Result<(), TcryptWriteError> {
         let header = self.header();
@@ -137,8 +139,8 @@ impl Opened {
         // Where the device has grown since, the copy of before lies right behind the data, and would open with the old password for ever. It is
         // written first, as it may touch the new one. Behind a hidden volume may be data of the outer one, which nobody here knows.
         // cannot overflow: the data lies on the device.
-        let old =
-            Some(data.start.saturating_add(data.len)).filter(|old| first.0 == Place::Normal && *old < copy.1);
+        let old = Some(data.start.saturating_add(data.len))
+            .filter(|old| is_in_force && first.0 == Place::Normal && *old < copy.1);
         let sealed_old = old
             .map(|old| Ok::<_, TcryptWriteError>((old, under_new_salt(header, self.chain(), key, random)?)));
         if let Some((old, sealed)) = sealed_old.transpose()? {

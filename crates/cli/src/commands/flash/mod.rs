@@ -21,6 +21,7 @@ use atrest_keyslot::flash::{AnyKdf, FlashKey};
 use atrest_secret::Passphrase;
 use serde_json::json;
 
+use super::pin;
 use super::target::{open_file, with_passphrase};
 use super::text::counted;
 use crate::args::header::{EraseArgs, InfoArgs};
@@ -169,6 +170,7 @@ pub fn tree(
     output: &Output,
 ) -> Result<Box<dyn FileTree>, Failure> {
     refuse_tokens(&args.tokens, None)?;
+    pin::refuse(&args.expect, path)?;
     if partition.partition.is_some() || args.size.is_some() || args.secret.has_volume_key() {
         return Err(
             Failure::parameters("encrypted flash has no --partition, --size and --volume-key-file").at(path)
