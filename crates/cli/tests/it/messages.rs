@@ -449,7 +449,7 @@ fn of_passphrases_that_nobody_can_type() {
     let one = format!("{none}; token 0 (systemd-pkcs11): its type can't be used here");
     says(&scratch, &["open", "vol", "--nbd"], 1, &one, existing);
     scratch.atrest(&["token", "import", "vol", "fido"]).ok();
-    let two = format!("{one}; token 1 (systemd-fido2): its type can't be used here");
+    let two = format!("{one}; token 1 (systemd-fido2): it does not have the fields of its type");
     says(&scratch, &["decrypt", "vol", "out"], 1, &two, existing);
 }
 
