@@ -92,21 +92,18 @@ impl Requested {
                 self.volume(id, origin).data = Some(data.into());
             }
             "expect-key" => {
-                let text = text.ok_or_else(bad)?;
-                match split(text) {
-                    Some((id, key)) => {
-                        let key = key.parse();
-                        // What is mistyped lets no volume in, rather than any.
-                        let expected = key.clone().unwrap_or(VolumeKeyId::OF_NONE);
-                        self.volume(id, origin).expected_key = Some(expected);
-                        key.map(drop).map_err(|_| bad())?;
-                    }
-                    None => {
-                        let key = text.parse();
-                        self.expected_key = Some(key.clone().unwrap_or(VolumeKeyId::OF_NONE));
-                        key.map(drop).map_err(|_| bad())?;
-                    }
+                // What is mistyped lets no volume in, rather than any.
+                let (id, key) = match text.map(|text| (split(text), text)) {
+                    Some((Some((id, key)), _)) => (Some(id), key.parse().ok()),
+                    Some((None, key)) => (None, key.parse().ok()),
+                    None => (None, None),
+                };
+                let expected = Some(key.unwrap_or(VolumeKeyId::OF_NONE));
+                match id {
+                    Some(id) => self.volume(id, origin).expected_key = expected,
+                    None => self.expected_key = expected,
                 }
+                key.ok_or_else(bad)?;
             }
             "allow-discards" => match text {
                 None => self.discards = true,

@@ -73,3 +73,40 @@ fn changes_by_us_renew_the_pin_and_other_programs_pass_it_over() {
     scratch.file("policy", "{}");
     decrypt("--policy policy").fails(1, "it is no header policy");
 }
+
+/// An attacker who can replace the volume needs no key for what has none.
+#[test]
+fn what_is_expected_of_a_volume_is_expected_behind_every_door() {
+    let scratch = Scratch::with_volume();
+    let told = run(&scratch, "header pin vol --key-file key --policy policy --json").ok().json();
+    let id = told["key"].as_str().expect("an identifier").to_string();
+    scratch.file("bare", vec![0; 4 << 20]);
+    scratch.tool("mke2fs", &["-q", "-t", "ext4", "bare"]).ok();
+    run(&scratch, "ls bare /").ok();
+    std::fs::create_dir(scratch.path("directory")).expect("make a directory");
+    run(&scratch, "image --type flash --size 1M --key-file key directory flash --kdf pbkdf2").ok();
+    run(&scratch, "ls flash / --key-file key").ok();
+    for door in ["ls bare /", "ls flash / --key-file key", "ls directory / --key-file key"] {
+        for expected in ["--policy policy".to_owned(), format!("--expect-key {id}")] {
+            let refused = run(&scratch, &format!("{door} {expected}"));
+            assert_ne!(refused.code, 0, "{door} {expected}");
+        }
+    }
+    run(&scratch, &format!("open vol --nbd --reencrypt --key-file key --expect-key {id}"))
+        .fails(1, "--expect-key");
+}
+
+#[test]
+fn keyslots_of_a_pinned_header_are_wiped_by_a_passphrase_that_is_read_once() {
+    let scratch = Scratch::with_volume();
+    for new in ["second", "third"] {
+        scratch.file(new, new);
+        let add = format!("key add vol --key-file key --new-key-file {new} {}", CHEAP.join(" "));
+        run(&scratch, &add).ok();
+    }
+    run(&scratch, "header pin vol --key-file key").ok();
+    let key = scratch.read("key");
+    scratch.atrest_with_input(&["key", "kill", "vol", "1", "--key-file", "-"], &key).ok();
+    run(&scratch, "decrypt vol - --key-file key").ok();
+    run(&scratch, "key remove vol --kind passphrase --yes").ok();
+}

@@ -1,5 +1,7 @@
 use core::time::Duration;
 
+use atrest_volume::luks2::VolumeKeyId;
+
 use super::*;
 
 const A: &str = "11111111-9e27-4efe-a4d5-15ad146c258b";
@@ -228,8 +230,11 @@ fn the_expected_key_of_the_command_line_beats_that_of_crypttab() {
         [Some(key("3")), Some(key("2")), Some(key("2"))]
     );
     assert_eq!(expected("", &words("luks.uuid=$A luks.expect-key=$2")), [Some(key("2"))]);
+    // What is mistyped lets no volume in.
     for bad in ["luks.expect-key=00", "luks.expect-key", "luks.expect-key=$A=00"] {
-        let policy = Policy::new(None, Some(line(&bad.replace("$A", A))));
+        let policy = Policy::new(None, Some(line(&format!("luks.uuid=$A {bad}").replace("$A", A))));
         assert_eq!(policy.notices.len(), 1, "{bad}");
+        let expected: Vec<_> = policy.entries.iter().map(|entry| entry.options.expected_key).collect();
+        assert_eq!(expected, [Some(VolumeKeyId::OF_NONE)], "{bad}");
     }
 }
