@@ -54,6 +54,16 @@ impl SealedDevice {
         Ok(Self { store, header: header.ok_or(SealedError::NoHeader)? })
     }
 
+    /// Opens the store that a URL names, to restore a header to it. There may be none, or none that can be read.
+    ///
+    /// # Errors
+    /// [`SealedError::Url`] or [`SealedError::Store`].
+    pub fn open_to_restore(url: &Path) -> Result<Self, SealedError> {
+        let store: Arc<dyn ObjectStore> = Arc::new(DirectoryStore::to_read(directory(url)?)?);
+        let header = HeaderObject::open_or_blank(store.clone(), Settings::default().patience)?;
+        Ok(Self { store, header })
+    }
+
     /// The objects.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store

@@ -184,6 +184,34 @@ fn a_volume_grows_and_a_store_is_handed_over() {
     hand_over("other").fails(5, "trusted store of a volume already");
 }
 
+/// Its header objects gone or damaged, a volume opens again with a backup of its header. No other backup is restored there.
+#[test]
+fn a_header_that_is_gone_or_damaged_is_restored_from_its_backup() {
+    let volume = Volume::new();
+    volume.fill("file", b"1");
+    let scratch = &volume.scratch;
+    scratch.atrest(&["header", "backup", &volume.url, "backup"]).ok();
+    scratch.file("luks", []);
+    scratch.tool("truncate", &["-s", "32M", "luks"]).ok();
+    scratch.atrest(&[&["format", "luks", "--yes"], &KEY[..], &CHEAP].concat()).ok();
+    scratch.atrest(&["header", "backup", "luks", "other"]).ok();
+    for damage in [
+        "rm vol/h/*",
+        "rm -r vol/h",
+        "for f in vol/h/*; do dd if=/dev/zero of=$f bs=64K count=32 conv=notrunc; done",
+        "for f in vol/h/*; do truncate -s 100 $f; done",
+    ] {
+        scratch.bash(damage).ok();
+        assert_ne!(volume.with_store(&["ls"], &[]).code, 0, "{damage}");
+        let restore = ["header", "restore", &volume.url, "--yes"];
+        let other = scratch.atrest(&[&restore[..], &["other", "--replace-other-volume"]].concat());
+        other.fails(4, "not of a sealed volume");
+        scratch.atrest(&[&restore[..], &["backup"]].concat()).ok();
+        assert!(volume.with_store(&["ls"], &[]).ok().stdout.contains("file"), "{damage}");
+        assert_eq!(count(&scratch.path("vol/h")), 1, "{damage}");
+    }
+}
+
 #[test]
 fn what_is_no_store_or_does_not_go_with_one_is_refused_before_anything_is_written() {
     let volume = Volume::new();
