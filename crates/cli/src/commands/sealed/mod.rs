@@ -151,6 +151,12 @@ impl From<OpenError> for Failure {
             OpenError::Contested { .. } => {
                 Self::new(Code::Busy, error).hint("try again when nobody else writes to the volume")
             }
+            OpenError::Unreadable { number } => {
+                let name = atrest_sealedvolume::format::names::log(number);
+                Self::new(Code::Device, error).hint(format!(
+                    "restore {name} in the store from a copy, or remove it: what was flushed with it is lost then"
+                ))
+            }
             OpenError::Unreachable(error) => error.into(),
             error => Self::new(Code::Device, error),
         }
