@@ -18,6 +18,8 @@ const KINDS: [&str; 4] = ["h", "l", "m", "c"];
 const UNFINISHED: &str = "t";
 /// Who holds it writes, of this machine's processes.
 const LOCK: &str = "t/writer";
+/// Who reads has a shared lock on it, of this machine's processes, and who collects an exclusive one.
+const READERS: &str = "t/readers";
 /// Names that one listing returns.
 const LISTED: usize = 1000;
 /// What has been unfinished for so long was left by a program that ended.
@@ -155,6 +157,20 @@ impl DirectoryStore {
         }
     }
 
+    /// A file that is locked, made where it may be written and is missing. What is no file is none of ours, and is not waited for.
+    fn lock_file(&self, name: &str, write: bool) -> Result<File, StoreError> {
+        let file = OpenOptions::new()
+            .read(!write)
+            .write(write)
+            .create(write)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+            .open(self.root.join(name))
+            .map_err(told)?;
+        if file.metadata().map_err(told)?.is_file() { Ok(file) } else { Err(StoreError::Name) }
+    }
+
     fn parent(&self, name: &str) -> Result<PathBuf, StoreError> {
         self.path(name)?.parent().map(Path::to_owned).ok_or(StoreError::Name)
     }
@@ -244,20 +260,32 @@ impl ObjectStore for DirectoryStore {
         // Whoever made the directories may have ended before they were durable.
         self.sync(&self.root)?;
         self.sweep()?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
-            .open(self.root.join(LOCK));
-        let file = file.map_err(told)?;
-        if !file.metadata().map_err(told)?.is_file() {
-            return Err(StoreError::Name);
-        }
+        let file = self.lock_file(LOCK, true)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(TryLockError::WouldBlock) => Err(StoreError::Held),
+            Err(TryLockError::Error(error)) => Err(told(error)),
+        }
+    }
+
+    fn hold_to_read(&self) -> Result<Option<File>, StoreError> {
+        own(self.root.join(UNFINISHED))?;
+        // intended: a copy may lack it and lie where nothing can be made. Then nobody collects there either.
+        let made = self.lock_file(READERS, false).or_else(|_| self.lock_file(READERS, true));
+        let Ok(file) = made else { return Ok(None) };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Held),
+            Err(TryLockError::Error(_)) => Ok(None),
+        }
+    }
+
+    fn hold_to_collect(&self) -> Result<Option<File>, StoreError> {
+        self.lay_out()?;
+        let file = self.lock_file(READERS, true)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Read),
             Err(TryLockError::Error(error)) => Err(told(error)),
         }
     }

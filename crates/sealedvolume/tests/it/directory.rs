@@ -175,6 +175,29 @@ fn what_has_the_name_of_the_lock_is_opened_only_if_it_is_a_file() {
     assert!(scratch.path("t/notes-1").exists());
 }
 
+/// Who collects takes away what others still look for, so that they are kept apart, on one machine.
+#[test]
+fn readers_and_a_collection_keep_each_other_out() {
+    let scratch = Scratch::new();
+    let [one, other] = [(); 2].map(|()| DirectoryStore::open(scratch.as_path()).expect("a store"));
+    let readers = [&one, &other].map(|store| store.hold_to_read().expect("both read").expect("a lock"));
+    assert_eq!(other.hold_to_collect().err(), Some(StoreError::Read));
+    let writer = other.hold().expect("readers are in no writer's way");
+    drop(readers);
+    let collects = other.hold_to_collect().expect("nobody reads").expect("a lock");
+    assert_eq!(one.hold_to_read().err(), Some(StoreError::Held));
+    drop((writer, collects));
+    // Something else in its place keeps no reader out, and is no lock for a collection.
+    fs::remove_file(scratch.path("t/readers")).expect("it is there");
+    symlink(scratch.path("made"), scratch.path("t/readers")).expect("a link");
+    assert!(one.hold_to_read().expect("it reads").is_none());
+    assert!(one.hold_to_collect().is_err() && !scratch.path("made").exists());
+    // Nor does a copy that lacks the directory.
+    fs::remove_dir_all(scratch.path("t")).expect("it is there");
+    assert!(one.hold_to_read().expect("it reads").is_none());
+    assert!(!scratch.path("t").exists());
+}
+
 /// Directories that went while the store was open are made again.
 #[test]
 fn a_store_without_its_directories_takes_objects() {

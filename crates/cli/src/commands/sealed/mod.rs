@@ -121,7 +121,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Os(errno) => Self::io(&std::io::Error::from_raw_os_error(errno)),
-            StoreError::Held => Self::new(Code::Busy, error)
+            StoreError::Held | StoreError::Read => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
             error => Self::new(Code::Device, error),
         }

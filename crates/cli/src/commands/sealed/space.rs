@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use atrest_device::BlockDevice as _;
-use atrest_open::sealed::SealedDevice;
+use atrest_open::sealed::{SealedDevice, directory};
 use atrest_sealedvolume::format::{BLOCK_LEN, Kind};
-use atrest_sealedvolume::store::StoreError;
+use atrest_sealedvolume::store::{DirectoryStore, ObjectStore as _, StoreError};
 use atrest_sealedvolume::volume::OpenError;
 use serde::Serialize;
 use serde_json::json;
@@ -76,6 +76,15 @@ pub fn gc(args: &GcArgs, output: &Output) -> Result<(), Failure> {
     let opened = Opened::unlock(path, &args.unlock, !args.dry_run, output)?;
     let volume = &opened.volume;
     let before = volume.usage().map_err(failed)?;
+    // Those who read would miss what is deleted.
+    let _alone = match args.dry_run {
+        true => None,
+        false => {
+            let store = directory(path).and_then(|directory| Ok(DirectoryStore::to_read(directory)?));
+            let held = store.and_then(|store| Ok(store.hold_to_collect()?));
+            held.map_err(|error| Failure::from(error).at(path))?
+        }
+    };
     if args.dry_run {
         let dead = before.stored - before.live;
         let share = dead * 100 / before.stored.max(1);
