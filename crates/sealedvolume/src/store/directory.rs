@@ -20,8 +20,6 @@ const UNFINISHED: &str = "t";
 const LOCK: &str = "t/writer";
 /// Who reads has a shared lock on it, of this machine's processes, and who collects an exclusive one.
 const READERS: &str = "t/readers";
-/// Names that one listing returns.
-const LISTED: usize = 1000;
 /// What has been unfinished for so long was left by a program that ended.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
@@ -238,10 +236,8 @@ impl ObjectStore for DirectoryStore {
             // Other files are none of ours: copies that a tool has made of a conflict, and what has no text for a name.
             let Some(name) = file.to_str().map(|file| format!("{letter}/{file}")) else { continue };
             if names::kind(&name) == Some(kind) && after.is_none_or(|after| name.as_str() > after) {
+                // All at once: a directory is read as a whole, whatever is taken of it.
                 found.insert(name);
-                if found.len() > LISTED {
-                    found.pop_last();
-                }
             }
         }
         Ok(found.into_iter().collect())

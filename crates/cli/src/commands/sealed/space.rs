@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress;
 
-/// Blocks that a compaction moves before objects are collected.
+/// Blocks that a compaction moves at once.
 const AT_ONCE: u64 = 1 << 16;
 
 pub fn snapshot(command: &SnapshotCommand, output: &Output) -> Result<(), Failure> {
@@ -103,17 +103,18 @@ pub fn gc(args: &GcArgs, output: &Output) -> Result<(), Failure> {
         loop {
             let some = volume.compact(args.most_live, AT_ONCE)?;
             moved += some;
-            // What the older of two checkpoints reaches stays until there are two newer ones.
-            for _ in 0..3 {
-                volume.touch()?;
-                let garbage = volume.garbage()?;
-                deleted += garbage.names().len();
-                volume.collect(garbage)?;
-            }
             if some < AT_ONCE {
-                return Ok(());
+                break;
             }
         }
+        // What the older of two checkpoints reaches stays until there are two newer ones.
+        for _ in 0..3 {
+            volume.touch()?;
+            let garbage = volume.garbage()?;
+            deleted += garbage.names().len();
+            volume.collect(garbage)?;
+        }
+        Ok(())
     })();
     spinner.finish_and_clear();
     done.map_err(failed)?;
