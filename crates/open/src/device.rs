@@ -56,6 +56,19 @@ impl Device {
         Ok(Self { path: path.into(), kind })
     }
 
+    /// Opens what `path` names, to restore a header backup to it. A store of objects may have no header then.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_to_restore(path: impl AsRef<Path>) -> Result<Self, DeviceOpenError> {
+        let path = path.as_ref();
+        #[cfg(feature = "sealed")]
+        if sealed::is_meant(path) {
+            return Ok(Self { path: path.into(), kind: Kind::Sealed(SealedDevice::open_to_restore(path)?) });
+        }
+        Self::open(path, Access::ReadWriteExclusive)
+    }
+
     /// A volume that comes as a stream.
     pub fn stream(sequence: Arc<Sequence>) -> Self {
         Self { path: "-".into(), kind: Kind::Sequence(sequence) }

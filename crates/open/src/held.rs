@@ -140,7 +140,7 @@ impl Held {
         let (Some(device), Some(key)) = (self.media.sealed(), volume.sealed()) else {
             return Err(SealedError::NoStore);
         };
-        let held = if write { device.store().hold()? } else { None };
+        let held = if write { device.store().hold()? } else { device.store().hold_to_read()? };
         let access = if write {
             atrest_sealedvolume::volume::Access::Write
         } else {

@@ -54,6 +54,16 @@ impl SealedDevice {
         Ok(Self { store, header: header.ok_or(SealedError::NoHeader)? })
     }
 
+    /// Opens the store that a URL names, to restore a header to it. There may be none, or none that can be read.
+    ///
+    /// # Errors
+    /// [`SealedError::Url`] or [`SealedError::Store`].
+    pub fn open_to_restore(url: &Path) -> Result<Self, SealedError> {
+        let store: Arc<dyn ObjectStore> = Arc::new(DirectoryStore::to_read(directory(url)?)?);
+        let header = HeaderObject::open_or_blank(store.clone(), Settings::default().patience)?;
+        Ok(Self { store, header })
+    }
+
     /// The objects.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
@@ -104,7 +114,7 @@ impl Default for SealedOptions {
 /// The data of a sealed volume. When it goes, the session is closed in good order if that can be.
 pub(crate) struct SealedData {
     volume: SealedVolume,
-    /// Keeps other processes of this machine from writing to the store.
+    /// Keeps other processes of this machine from writing to the store, or from collecting in it.
     _held: Option<File>,
 }
 
@@ -118,13 +128,13 @@ impl SealedData {
         let access = if read_only || options.snapshot.is_some() { Access::Read } else { Access::Write };
         let held = match access {
             Access::Write => device.store.hold()?,
-            Access::Read => None,
+            Access::Read => device.store.hold_to_read()?,
         };
         let volume = device.volume(key, options.freshness, access, Settings::default())?;
         let Some(name) = options.snapshot else { return Ok(Self { volume, _held: held }) };
         let snapshot = volume.snapshots()?.into_iter().rev().find(|snapshot| snapshot.name == name);
         let id = snapshot.ok_or(SealedError::Volume(VolumeError::NoSuchSnapshot))?.id;
-        Ok(Self { volume: volume.snapshot(id)?, _held: None })
+        Ok(Self { volume: volume.snapshot(id)?, _held: held })
     }
 }
 

@@ -31,6 +31,14 @@ struct Header {
     number: u64,
     bytes: Vec<u8>,
     changed: bool,
+    /// Somebody here reads it and changes it by what he has read: it is that header until he is done.
+    locked: bool,
+}
+
+impl Header {
+    fn of(number: u64, bytes: Vec<u8>) -> Mutex<Self> {
+        Mutex::new(Self { number, bytes, changed: false, locked: false })
+    }
 }
 
 impl HeaderObject {
@@ -43,11 +51,19 @@ impl HeaderObject {
         patience: Patience,
         read_only: bool,
     ) -> Result<Option<Self>, StoreError> {
-        let newest = newest(&*store, patience)?;
-        Ok(newest.map(|(number, bytes)| {
-            let header = Mutex::new(Header { number, bytes, changed: false });
-            Self { store, patience, read_only, header }
-        }))
+        let (number, bytes) = newest(&*store, patience)?;
+        Ok(bytes.map(|bytes| Self { store, patience, read_only, header: Header::of(number, bytes) }))
+    }
+
+    /// Opens the newest header in a store to be written, or zeros behind whatever is there if there is none: what a backup is
+    /// restored to.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store does not answer.
+    pub fn open_or_blank(store: Arc<dyn ObjectStore>, patience: Patience) -> Result<Self, StoreError> {
+        let (number, bytes) = newest(&*store, patience)?;
+        let bytes = bytes.unwrap_or_else(|| vec![0; HEADER_LEN]); // intended: it is restored.
+        Ok(Self { store, patience, read_only: false, header: Header::of(number, bytes) })
     }
 
     /// Stores the first header of a new volume. `false` if the store has one.
@@ -68,12 +84,16 @@ impl HeaderObject {
     }
 
     /// Looks whether somebody has stored a newer header. What was written here and not flushed is kept: its flush will tell.
-    fn refresh(&self) -> Result<(), StoreError> {
+    fn refresh(&self) -> Result<(), Cause> {
         let mut header = self.header();
         if header.changed {
             return Ok(());
         }
-        if let Some((number, bytes)) = newest(&*self.store, self.patience)? {
+        let (number, bytes) = newest(&*self.store, self.patience).map_err(cause)?;
+        if header.locked && number > header.number {
+            return Err(Cause::Busy);
+        }
+        if let Some(bytes) = bytes {
             header.number = number;
             header.bytes = bytes;
         }
@@ -81,6 +101,9 @@ impl HeaderObject {
     }
 
     /// Stores what was written, and takes away what it replaces: a passphrase that was removed must not stay in an older object.
+    ///
+    /// That a number is free does not say that nobody was faster: who was takes the smaller numbers away. So the list is had
+    /// afterwards, and only who then has the highest number counts. There always is one, as nobody takes that one away.
     fn commit(&self) -> Result<(), Cause> {
         let mut header = self.header();
         if !header.changed {
@@ -88,15 +111,21 @@ impl HeaderObject {
         }
         let next =
             header.number.checked_add(1).filter(|next| *next <= MOST_NUMBER).ok_or(Cause::Unsupported)?;
-        match put(&*self.store, self.patience, &names::header(next), &header.bytes) {
+        let name = names::header(next);
+        match put(&*self.store, self.patience, &name, &header.bytes) {
             Ok(true) => {}
             // Somebody else has changed the header since it was read.
             Ok(false) => return Err(Cause::Busy),
             Err(error) => return Err(cause(error)),
         }
+        let there = numbers(&*self.store, self.patience).map_err(cause)?;
+        if there.iter().any(|number| *number > next) {
+            again(self.patience, || self.store.delete(&name)).map_err(cause)?;
+            return Err(Cause::Busy);
+        }
         header.number = next;
         header.changed = false;
-        for number in numbers(&*self.store, self.patience).map_err(cause)? {
+        for number in there {
             if number < next {
                 let name = names::header(number);
                 again(self.patience, || self.store.delete(&name)).map_err(cause)?;
@@ -149,16 +178,21 @@ impl Media for HeaderObject {
 
     fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         let len = buf.len() as u64;
-        self.refresh().map_err(|error| DeviceError::new(Operation::Read, offset, len, cause(error)))?;
+        self.refresh().map_err(|cause| DeviceError::new(Operation::Read, offset, len, cause))?;
         self.read_at(offset, buf)
     }
 
-    /// Nobody is kept away: of two who change the header at once, the store takes one, and the other one's flush fails.
+    /// Nobody is kept away: of two who change the header at once, the store takes one, and the other one's flush fails. What is read until the
+    /// unlocking is one header: if somebody stores a newer one, reading fails.
     fn lock_metadata(&self, _: LockMode) -> Result<(), DeviceError> {
-        self.refresh().map_err(|error| DeviceError::new(Operation::Read, 0, 0, cause(error)))
+        self.refresh().map_err(|cause| DeviceError::new(Operation::Read, 0, 0, cause))?;
+        self.header().locked = true;
+        Ok(())
     }
 
-    fn unlock_metadata(&self) {}
+    fn unlock_metadata(&self) {
+        self.header().locked = false;
+    }
 }
 
 impl core::fmt::Debug for HeaderObject {
@@ -262,22 +296,24 @@ fn numbers(store: &dyn ObjectStore, patience: Patience) -> Result<Vec<u64>, Stor
     }
 }
 
-/// The newest header that has the length of one, and the highest number that any object has.
-fn newest(store: &dyn ObjectStore, patience: Patience) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+/// The highest number that any header object has, 0 if there is none; and the newest that has the length of a header.
+fn newest(store: &dyn ObjectStore, patience: Patience) -> Result<(u64, Option<Vec<u8>>), StoreError> {
+    let mut highest = 0;
     // One that was replaced meanwhile is gone, so that the list has to be had again.
     for _ in 0..4 {
         let numbers = numbers(store, patience)?;
-        let Some(highest) = numbers.last().copied() else { return Ok(None) };
+        let Some(last) = numbers.last().copied() else { return Ok((highest, None)) };
+        highest = last;
         for number in numbers.into_iter().rev() {
             let name = names::header(number);
             match again(patience, || store.get(&name, HEADER_LEN)) {
-                Ok(Some(bytes)) if bytes.len() == HEADER_LEN => return Ok(Some((highest, bytes))),
+                Ok(Some(bytes)) if bytes.len() == HEADER_LEN => return Ok((highest, Some(bytes))),
                 Ok(_) | Err(StoreError::TooLong) => {}
                 Err(error) => return Err(error),
             }
         }
     }
-    Ok(None)
+    Ok((highest, None))
 }
 
 /// `false` if there is another object of that name.

@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use atrest_engine::{Access, is_same};
+use atrest_open::Device;
+use atrest_volume::luks2::is_backup_of_sealed;
 use atrest_volume::{
     ChangeError, Info, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
     header_restore, overwritten,
@@ -190,7 +192,15 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
         return Err(Failure::parameters("it is too large for a header backup").at(file));
     }
     // The use lock: nobody may have the data open while its header is replaced.
-    let device = open_device(path, Access::ReadWriteExclusive)?;
+    let device = Device::open_to_restore(path).map_err(|error| Failure::from(error).at(path))?;
+    if device.is_sealed() {
+        let of_sealed = is_backup_of_sealed(&backup);
+        if !of_sealed.map_err(|error| Failure::from(ChangeError::BadBackup(error)).at(file))? {
+            return Err(Failure::new(Code::Device, "the backup is not of a sealed volume")
+                .at(file)
+                .hint("name the backup that was made of this volume's header"));
+        }
+    }
     let replace_other = args.replace_other_volume;
     if device.holds_data() {
         let (path, contents) = (path.display(), contents(&device));
@@ -200,8 +210,9 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
         };
         output.confirm(&format!("{path} holds {contents}; {loss}"))?;
     }
-    // A header file that is the volume itself is not on a device of its own.
-    let detached = args.target.header.as_deref().is_some_and(|header| !is_same(header, &args.target.path));
+    // A header file that is the volume itself is not on a device of its own. A header object is.
+    let detached = device.is_sealed()
+        || args.target.header.as_deref().is_some_and(|header| !is_same(header, &args.target.path));
     let options = RestoreOptions { replace_other, detached };
     let restored = header_restore(&device, &backup, options);
     restored.map_err(|error| match error {

@@ -153,6 +153,16 @@ fn a_snapshot_keeps_what_was_and_its_room_comes_back_when_it_goes() {
         let info = scratch.atrest(&["info", "--json", &volume.url]).ok().json();
         info["stored"]["log_objects"]["bytes"].as_u64().expect("bytes")
     };
+    // Who reads would miss what is deleted, and who deletes keeps those who would read away.
+    let lock = fs::File::open(scratch.path("vol/t/readers")).expect("somebody has read");
+    lock.lock_shared().expect("a lock");
+    volume.with_store(&["gc"], &[]).fails(5, "open for reading");
+    lock.unlock().expect("it was locked");
+    lock.lock().expect("a lock");
+    volume.with_store(&["ls"], &[]).fails(5, "open for writing");
+    snapshot(&["list", &volume.url]).fails(5, "open for writing");
+    volume.with_store(&["ls"], &["--snapshot", "monday"]).fails(5, "open for writing");
+    drop(lock);
     volume.with_store(&["gc"], &[]).ok();
     let kept = bytes();
     assert!(kept > 4_000_000, "{kept}");
@@ -181,7 +191,48 @@ fn a_volume_grows_and_a_store_is_handed_over() {
     hand_over("other").ok();
     volume.with_store(&["ls"], &[]).fails(4, "older than the volume");
     assert!(volume.run(&["ls"], &["--store", "other"]).ok().stdout.contains("first"));
-    hand_over("other").fails(5, "trusted store of a volume already");
+    // Killed after the new store named its first state, and before the end: it is finished.
+    assert!(hand_over("other").ok().stdout.contains("an earlier hand-over is finished"));
+    volume.with_store(&["ls"], &[]).fails(4, "older than the volume");
+    assert!(volume.run(&["ls"], &["--store", "other"]).ok().stdout.contains("first"));
+    // A store that is behind, or another volume's, is not taken for one that is being handed over to.
+    let from = |store: &str, to: &str| {
+        scratch.atrest(&["hand-over", &volume.url, "--store", store, "--to", to, "--key-file", "key"])
+    };
+    from("other", "store").fails(5, "trusted store of a volume already");
+    let second = format!("file://{}", scratch.path("second").display());
+    let format = ["format", &second, "--type", "sealed", "--size", "64M", "--store", "seconds"];
+    scratch.atrest(&[&format[..], &KEY, &CHEAP].concat()).ok();
+    from("other", "seconds").fails(5, "trusted store of a volume already");
+    from("store", "third").fails(4, "older than the volume");
+}
+
+/// Its header objects gone or damaged, a volume opens again with a backup of its header. No other backup is restored there.
+#[test]
+fn a_header_that_is_gone_or_damaged_is_restored_from_its_backup() {
+    let volume = Volume::new();
+    volume.fill("file", b"1");
+    let scratch = &volume.scratch;
+    scratch.atrest(&["header", "backup", &volume.url, "backup"]).ok();
+    scratch.file("luks", []);
+    scratch.tool("truncate", &["-s", "32M", "luks"]).ok();
+    scratch.atrest(&[&["format", "luks", "--yes"], &KEY[..], &CHEAP].concat()).ok();
+    scratch.atrest(&["header", "backup", "luks", "other"]).ok();
+    for damage in [
+        "rm vol/h/*",
+        "rm -r vol/h",
+        "for f in vol/h/*; do dd if=/dev/zero of=$f bs=64K count=32 conv=notrunc; done",
+        "for f in vol/h/*; do truncate -s 100 $f; done",
+    ] {
+        scratch.bash(damage).ok();
+        assert_ne!(volume.with_store(&["ls"], &[]).code, 0, "{damage}");
+        let restore = ["header", "restore", &volume.url, "--yes"];
+        let other = scratch.atrest(&[&restore[..], &["other", "--replace-other-volume"]].concat());
+        other.fails(4, "not of a sealed volume");
+        scratch.atrest(&[&restore[..], &["backup"]].concat()).ok();
+        assert!(volume.with_store(&["ls"], &[]).ok().stdout.contains("file"), "{damage}");
+        assert_eq!(count(&scratch.path("vol/h")), 1, "{damage}");
+    }
 }
 
 #[test]

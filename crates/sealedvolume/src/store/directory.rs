@@ -12,12 +12,14 @@ use rustix::fs::OFlags;
 use super::{ObjectStore, Put, StoreError};
 use crate::format::{Kind, names};
 
+/// Directories of the kinds of objects.
+const KINDS: [&str; 4] = ["h", "l", "m", "c"];
 /// Files that are being written lie here.
 const UNFINISHED: &str = "t";
 /// Who holds it writes, of this machine's processes.
 const LOCK: &str = "t/writer";
-/// Names that one listing returns.
-const LISTED: usize = 1000;
+/// Who reads has a shared lock on it, of this machine's processes, and who collects an exclusive one.
+const READERS: &str = "t/readers";
 /// What has been unfinished for so long was left by a program that ended.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
@@ -25,6 +27,9 @@ const LEFT: Duration = Duration::from_secs(24 * 3600);
 ///
 /// An object is written to a file of another name and synchronised; then it is linked to its own name, which fails where there is
 /// one, and the directory is synchronised. A loss of power leaves a whole object or none. The file system must have hard links.
+///
+/// Whoever owns the directory may put a link in the place of one of those in it. Such a store is refused: what a link names is
+/// somebody else's, and nothing is read, written or removed there.
 #[derive(Debug)]
 pub struct DirectoryStore {
     root: PathBuf,
@@ -47,36 +52,44 @@ impl DirectoryStore {
     /// The store in the directory `root`, in which nothing is made or removed until an object is stored.
     ///
     /// # Errors
-    /// [`StoreError::Os`] if there is no such directory.
+    /// [`StoreError::Os`] if there is no such directory, or if something else has the name of a directory in it.
     pub fn to_read(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         match fs::metadata(&root) {
-            Ok(data) if data.is_dir() => Ok(Self { root, failed: AtomicBool::new(false) }),
-            Ok(_) => Err(StoreError::Os(rustix::io::Errno::NOTDIR.raw_os_error())),
-            Err(error) => Err(told(error)),
+            Ok(data) if data.is_dir() => {}
+            Ok(_) => return Err(no_directory()),
+            Err(error) => return Err(told(error)),
         }
+        for name in KINDS.into_iter().chain([UNFINISHED]) {
+            own(root.join(name))?;
+        }
+        Ok(Self { root, failed: AtomicBool::new(false) })
     }
 
     /// Makes the directories that are missing: of a copy, those that were empty.
     fn lay_out(&self) -> Result<(), StoreError> {
         let mut made = false;
-        for directory in ["h", "l", "m", "c", UNFINISHED].map(|name| self.root.join(name)) {
-            if directory.is_dir() {
+        for name in KINDS.into_iter().chain([UNFINISHED]) {
+            let directory = self.root.join(name);
+            if is_own(&directory) {
                 continue;
             }
             made = true;
-            match fs::create_dir(directory) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(told(error)),
-                _ => {}
+            match fs::create_dir(&directory) {
+                Ok(()) => {}
+                // Another process may have made it; or it is something else.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_own(&directory) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(no_directory()),
+                Err(error) => return Err(told(error)),
             }
         }
         if made { self.sync(&self.root) } else { Ok(()) }
     }
 
     fn sweep(&self) -> Result<(), StoreError> {
-        for entry in fs::read_dir(self.root.join(UNFINISHED)).map_err(told)? {
+        for entry in fs::read_dir(own(self.root.join(UNFINISHED))?).map_err(told)? {
             let entry = entry.map_err(told)?;
-            if entry.file_name() == "writer" {
+            if !entry.file_name().to_str().is_some_and(is_unfinished) {
                 continue;
             }
             let age = entry
@@ -93,6 +106,8 @@ impl DirectoryStore {
 
     fn path(&self, name: &str) -> Result<PathBuf, StoreError> {
         names::kind(name).ok_or(StoreError::Name)?;
+        let (kind, _) = name.split_once('/').ok_or(StoreError::Name)?;
+        own(self.root.join(kind))?;
         Ok(self.root.join(name))
     }
 
@@ -112,7 +127,8 @@ impl DirectoryStore {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = self.root.join(UNFINISHED).join(format!("{}-{number}", std::process::id()));
+            let directory = own(self.root.join(UNFINISHED))?;
+            let path = directory.join(format!("{}-{number}", std::process::id()));
             match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(mut file) => {
                     let unfinished = Unfinished(path);
@@ -139,6 +155,20 @@ impl DirectoryStore {
         }
     }
 
+    /// A file that is locked, made where it may be written and is missing. What is no file is none of ours, and is not waited for.
+    fn lock_file(&self, name: &str, write: bool) -> Result<File, StoreError> {
+        let file = OpenOptions::new()
+            .read(!write)
+            .write(write)
+            .create(write)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+            .open(self.root.join(name))
+            .map_err(told)?;
+        if file.metadata().map_err(told)?.is_file() { Ok(file) } else { Err(StoreError::Name) }
+    }
+
     fn parent(&self, name: &str) -> Result<PathBuf, StoreError> {
         self.path(name)?.parent().map(Path::to_owned).ok_or(StoreError::Name)
     }
@@ -147,6 +177,7 @@ impl DirectoryStore {
 impl ObjectStore for DirectoryStore {
     fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
         let (path, parent) = (self.path(name)?, self.parent(name)?);
+        self.lay_out()?;
         let unfinished = self.unfinished(bytes)?;
         match fs::hard_link(&unfinished.0, path) {
             Ok(()) => {
@@ -192,7 +223,7 @@ impl ObjectStore for DirectoryStore {
             Kind::Header => "h",
         };
         let mut found = std::collections::BTreeSet::new();
-        let entries = match fs::read_dir(self.root.join(letter)) {
+        let entries = match fs::read_dir(own(self.root.join(letter))?) {
             Ok(entries) => entries,
             // Nothing of the kind was ever stored, or a copy left the empty directory out.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => {
@@ -205,10 +236,8 @@ impl ObjectStore for DirectoryStore {
             // Other files are none of ours: copies that a tool has made of a conflict, and what has no text for a name.
             let Some(name) = file.to_str().map(|file| format!("{letter}/{file}")) else { continue };
             if names::kind(&name) == Some(kind) && after.is_none_or(|after| name.as_str() > after) {
+                // All at once: a directory is read as a whole, whatever is taken of it.
                 found.insert(name);
-                if found.len() > LISTED {
-                    found.pop_last();
-                }
             }
         }
         Ok(found.into_iter().collect())
@@ -224,17 +253,35 @@ impl ObjectStore for DirectoryStore {
 
     fn hold(&self) -> Result<Option<File>, StoreError> {
         self.lay_out()?;
+        // Whoever made the directories may have ended before they were durable.
+        self.sync(&self.root)?;
         self.sweep()?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.root.join(LOCK));
-        let file = file.map_err(told)?;
+        let file = self.lock_file(LOCK, true)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(TryLockError::WouldBlock) => Err(StoreError::Held),
+            Err(TryLockError::Error(error)) => Err(told(error)),
+        }
+    }
+
+    fn hold_to_read(&self) -> Result<Option<File>, StoreError> {
+        own(self.root.join(UNFINISHED))?;
+        // intended: a copy may lack it and lie where nothing can be made. Then nobody collects there either.
+        let made = self.lock_file(READERS, false).or_else(|_| self.lock_file(READERS, true));
+        let Ok(file) = made else { return Ok(None) };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Held),
+            Err(TryLockError::Error(_)) => Ok(None),
+        }
+    }
+
+    fn hold_to_collect(&self) -> Result<Option<File>, StoreError> {
+        self.lay_out()?;
+        let file = self.lock_file(READERS, true)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Read),
             Err(TryLockError::Error(error)) => Err(told(error)),
         }
     }
@@ -255,6 +302,31 @@ impl Drop for Unfinished {
         // intended: one that stays, or has been renamed, is in nobody's way; it is swept later.
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// Whether it is a directory itself, and no link to one.
+fn is_own(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|data| data.is_dir())
+}
+
+/// The path of a directory in the store, unless something else has its name. It may not be there.
+fn own(path: PathBuf) -> Result<PathBuf, StoreError> {
+    match fs::symlink_metadata(&path) {
+        Ok(data) if data.is_dir() => Ok(path),
+        Ok(_) => Err(no_directory()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path),
+        Err(error) => Err(told(error)),
+    }
+}
+
+/// Whether a file among the unfinished has the name of one: the number of a process and one of its own.
+fn is_unfinished(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.split_once('-').is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
+fn no_directory() -> StoreError {
+    StoreError::Os(rustix::io::Errno::NOTDIR.raw_os_error())
 }
 
 fn told(error: io::Error) -> StoreError {

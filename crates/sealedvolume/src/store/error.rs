@@ -21,6 +21,8 @@ pub enum StoreError {
     Name,
     /// Another process of this machine writes to it.
     Held,
+    /// Another process of this machine reads it.
+    Read,
     /// What was stored earlier may not have survived, so nothing more is acknowledged.
     EarlierFailure,
 }
@@ -34,6 +36,7 @@ impl fmt::Display for StoreError {
             Self::TooLong => f.write_str("the object is longer than the format allows"),
             Self::Name => f.write_str("the name is none of a sealed volume's"),
             Self::Held => f.write_str("another process of this machine has it open for writing"),
+            Self::Read => f.write_str("another process of this machine has it open for reading"),
             Self::EarlierFailure => f.write_str("the store could not keep what it was given earlier"),
         }
     }

@@ -68,6 +68,23 @@ pub trait ObjectStore: Send + Sync {
         Ok(None)
     }
 
+    /// Keeps other processes of this machine from collecting here, for as long as what it returns lives. Where that can't be, nothing is returned.
+    ///
+    /// # Errors
+    /// [`StoreError::Held`] if another process collects.
+    fn hold_to_read(&self) -> Result<Option<File>, StoreError> {
+        Ok(None)
+    }
+
+    /// Keeps other processes of this machine from reading here, for as long as what it returns lives: whoever collects takes away what
+    /// they still look for. A store that can't do that returns nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Read`] if another process reads.
+    fn hold_to_collect(&self) -> Result<Option<File>, StoreError> {
+        Ok(None)
+    }
+
     /// Takes an object away. One that is not there is no error.
     ///
     /// # Errors

@@ -44,8 +44,13 @@ pub enum OpenError {
         /// Number of what is newer.
         found: u64,
     },
-    /// Another writer was faster each time, or the store holds something under the next number that is none of the volume's.
+    /// Another writer was faster each time.
     Contested {
+        /// The number.
+        number: u64,
+    },
+    /// The store holds something under the next number that is no object of the volume, and may have been one.
+    Unreadable {
         /// The number.
         number: u64,
     },
@@ -200,7 +205,10 @@ impl fmt::Display for OpenError {
                 "the record in the trusted store is older than the volume: it names object {anchored}, another session has written {found}"
             ),
             Self::Contested { number } => {
-                write!(f, "object {number} could not be stored: somebody else writes, or the store holds something else there")
+                write!(f, "object {number} could not be stored: somebody else writes, or the store holds another history there")
+            }
+            Self::Unreadable { number } => {
+                write!(f, "object {number} can't be read, and stands where the next one belongs")
             }
             Self::Unreachable(error) => error.fmt(f),
             Self::Random => RandomError.fmt(f),

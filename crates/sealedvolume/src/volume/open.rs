@@ -111,8 +111,13 @@ impl SealedVolume {
             if let Some(observer) = &settings.observer {
                 observer.sealed(&begin.object);
             }
-            if !place_begin(&objects, &state, &begin, trusted.is_some())? {
-                continue;
+            let each = settings.anchor_every.get() == 1;
+            match place_begin(&objects, &state, &begin, trusted.is_some(), each)? {
+                Place::Taken => {}
+                Place::Unreadable if attempt == BEGINS => {
+                    return Err(OpenError::Unreadable { number: state.successor });
+                }
+                Place::Unreadable | Place::Contested => continue,
             }
             state.step(&begin.object);
             let writer = Writer {
@@ -320,23 +325,42 @@ fn seal_begin(objects: &Objects, state: &State, settings: &mut Settings) -> Resu
     Ok(seal_log(&objects.keys, prelude, summary, &[])?)
 }
 
-/// Stores the begin of a session. `false` if something else has the number: then the log is read on.
-fn place_begin(objects: &Objects, state: &State, begin: &SealedLog, held: bool) -> Result<bool, OpenError> {
+/// What became of the begin of a session.
+enum Place {
+    Taken,
+    /// Another object has the number: the log is read on.
+    Contested,
+    /// Something has the number that is no object of the volume.
+    Unreadable,
+}
+
+/// Stores the begin of a session. `held`: the trusted store is, so that nobody else writes; `each`: it names each flush.
+fn place_begin(
+    objects: &Objects,
+    state: &State,
+    begin: &SealedLog,
+    held: bool,
+    each: bool,
+) -> Result<Place, OpenError> {
     let number = begin.object.prelude.number;
     let name = names::log(number);
     match objects.again(|| objects.store.put_new(&name, &begin.bytes), |_| true)? {
-        Put::Stored => return Ok(true),
-        Put::Exists if objects.holds(&name, &begin.bytes)? => return Ok(true),
+        Put::Stored => return Ok(Place::Taken),
+        Put::Exists if objects.holds(&name, &begin.bytes)? => return Ok(Place::Taken),
         Put::Exists => {}
     }
-    // A branch of ours that somebody had hidden. The trusted store is held, so nobody else writes.
     let there = log_object(objects, number)?;
-    let off = there.is_some_and(|there| there.summary.before_chain != state.head.chain);
+    let off = match &there {
+        // A branch of ours that somebody had hidden.
+        Some(there) => there.summary.before_chain != state.head.chain,
+        // A copy that was cut short, for one. No flush was acknowledged with it: the record would name it.
+        None => each,
+    };
     if held && off {
         objects.again(|| objects.store.put(&name, &begin.bytes), |_| true)?;
-        return Ok(true);
+        return Ok(Place::Taken);
     }
-    Ok(false)
+    Ok(if there.is_some() { Place::Contested } else { Place::Unreadable })
 }
 
 pub(super) fn first_of(session: &[u8; 32]) -> [u8; 12] {

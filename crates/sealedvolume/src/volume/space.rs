@@ -41,7 +41,7 @@ impl SealedVolume {
     /// What reading the map fails with.
     pub fn usage(&self) -> Result<Usage, VolumeError> {
         let mut usage = Usage::default();
-        for (live, object, _) in self.core()?.live()?.into_values() {
+        for (live, object) in self.core()?.live()?.into_values() {
             usage.live += live;
             usage.stored += u64::from(object.slots);
         }
@@ -109,12 +109,22 @@ impl Core {
     fn compact(&mut self, most_live: u8, most: u64) -> Result<u64, VolumeError> {
         self.flush(false)?;
         let kept = self.of_snapshots()?;
+        let mut sparse = self.live()?;
+        sparse.retain(|_, (count, object)| {
+            *count * 100 <= u64::from(object.slots) * u64::from(most_live) && !kept.contains(&object.number)
+        });
         let mut moved = 0;
-        for (count, object, runs) in self.live()?.into_values() {
-            if moved < most
-                && count * 100 <= u64::from(object.slots) * u64::from(most_live)
-                && !kept.contains(&object.number)
+        // More than once only where something can't be read, and stays.
+        while moved < most && !sparse.is_empty() {
+            let (mut chosen, mut blocks) = (BTreeMap::new(), moved);
+            while blocks < most
+                && let Some((salt, (count, object))) = sparse.pop_first()
             {
+                blocks += count;
+                chosen.insert(salt, (object, Vec::new()));
+            }
+            self.find(&mut chosen)?;
+            for (object, runs) in chosen.into_values() {
                 moved += self.relocate(&object, &runs)?;
             }
         }
@@ -122,23 +132,36 @@ impl Core {
         Ok(moved)
     }
 
-    /// The live blocks of each log object that has some: how many, and runs of address, length and slot.
-    fn live(&mut self) -> Result<BTreeMap<[u8; 16], Live>, VolumeError> {
-        let mut live = BTreeMap::<[u8; 16], Live>::new();
+    /// How many live blocks each log object has that has some. Where they are is not kept: a large volume has a great many.
+    fn live(&mut self) -> Result<BySalt<(u64, Arc<Prelude>)>, VolumeError> {
+        let mut live = BySalt::<(u64, Arc<Prelude>)>::new();
+        self.each_stored(|_, len, object, _| live.entry(object.salt).or_insert((0, object)).0 += len)?;
+        Ok(live)
+    }
+
+    /// Where the live blocks of some log objects are.
+    fn find(&mut self, chosen: &mut BySalt<(Arc<Prelude>, Runs)>) -> Result<(), VolumeError> {
+        self.each_stored(|block, len, object, slot| {
+            if let Some((_, runs)) = chosen.get_mut(&object.salt) {
+                runs.push((block, len, slot));
+            }
+        })
+    }
+
+    /// Goes through all runs that are stored: address, length, object and slot.
+    fn each_stored(&mut self, mut with: impl FnMut(u64, u64, Arc<Prelude>, u32)) -> Result<(), VolumeError> {
         for leaf in self.all_leaves() {
             let (mut block, end) = (leaf * LEAF_BLOCKS, ((leaf + 1) * LEAF_BLOCKS).min(self.state.blocks));
             while block < end {
                 let (len, place) = self.state.place(&self.objects, block)?;
                 let len = len.min(end - block);
                 if let Place::Stored(object, slot) = place {
-                    let (count, _, runs) = live.entry(object.salt).or_insert((0, object, Vec::new()));
-                    *count += len;
-                    runs.push((block, len, slot));
+                    with(block, len, object, slot);
                 }
                 block += len;
             }
         }
-        Ok(live)
+        Ok(())
     }
 
     /// Leaves in which something lies.
@@ -247,8 +270,11 @@ impl Core {
     }
 }
 
-/// Live blocks of a log object: how many, which object, and runs of address, length and slot.
-type Live = (u64, Arc<Prelude>, Vec<(u64, u64, u32)>);
+/// Something of each of some log objects, by their salts.
+type BySalt<T> = BTreeMap<[u8; 16], T>;
+
+/// Runs of live blocks of a log object: address, length and slot.
+type Runs = Vec<(u64, u64, u32)>;
 
 /// What something needs.
 #[derive(Default)]

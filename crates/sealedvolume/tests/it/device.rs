@@ -11,6 +11,7 @@ use atrest_sealedvolume::volume::{Access, Freshness, OpenError, VolumeError};
 use atrest_secret::VolumeKey;
 use atrest_testkit::{Campaign, Random};
 
+use crate::rig::bytes;
 use crate::rig::plain::{Cell, Plain, settings};
 
 const BLOCKS: u64 = 64;
@@ -197,6 +198,40 @@ fn what_the_older_checkpoint_needs_is_not_collected() {
     let mut blocks = [0; 8192];
     reader.read_at(0, &mut blocks).expect("a read");
     assert!(blocks[..4096] == [1; 4096] && blocks[4096..] == [3; 4096]);
+}
+
+/// A few blocks at a time, whatever can't be read is passed over, and all that can be is moved.
+#[test]
+fn compaction_in_small_steps_comes_to_an_end_and_passes_what_is_damaged() {
+    let plain = Plain::in_memory(BLOCKS);
+    let volume = plain.open(Access::Write).expect("it opens");
+    for (value, from) in [(1, 0), (2, 1)] {
+        for block in (0..64).filter(|block| block % 8 >= from) {
+            volume.write_at(block * 4096, &[value; 4096]).expect("a write");
+        }
+        volume.flush().expect("a flush");
+    }
+    volume.close().expect("closed");
+    // The first eight objects that have blocks are those of the first round: each has one live block, the first.
+    let full = |(name, object): &(String, Vec<u8>)| name.starts_with('l') && bytes::slots(object) == 8;
+    let first: Vec<_> = plain.objects().into_iter().filter(full).take(8).collect();
+    assert_eq!(first.len(), 8);
+    for (name, object) in first.iter().step_by(2) {
+        let mut object = object.clone();
+        let live = bytes::slot(&object, 0).start;
+        object[live] ^= 1;
+        plain.store.put(name, &object).expect("it is stored");
+    }
+    let volume = plain.open(Access::Write).expect("it opens");
+    let steps: Vec<u64> = (0..9).map(|_| volume.compact(50, 1).expect("compacted")).collect();
+    assert_eq!(steps, [1, 1, 1, 1, 0, 0, 0, 0, 0]);
+    for block in 0..64 {
+        let mut read = [0; 4096];
+        let told = volume.read_at(block * 4096, &mut read);
+        let damaged = block % 16 == 0;
+        assert_eq!(told.is_err(), damaged, "block {block}");
+        assert!(damaged || read == [if block % 8 == 0 { 1 } else { 2 }; 4096], "block {block}");
+    }
 }
 
 /// What a fenced writer takes for garbage may be what the one that fenced it has written.

@@ -109,6 +109,105 @@ fn what_was_left_unfinished_is_removed_a_day_later() {
     assert!(!scratch.path("t/1-0").exists() && scratch.path("t/2-0").exists());
 }
 
+/// Whoever owns the directory links what is in it to other people's files: nothing is read, written or removed there.
+#[test]
+fn a_link_in_the_place_of_a_directory_is_refused_and_what_it_names_is_left_alone() {
+    let old = SystemTime::now() - Duration::from_secs(48 * 3600);
+    let no_directory = Some(StoreError::Os(rustix::io::Errno::NOTDIR.raw_os_error()));
+    for name in ["h", "l", "m", "c", "t"] {
+        let scratch = Scratch::new();
+        let [store, theirs] = ["store", "theirs"].map(|name| scratch.path(name));
+        fs::create_dir_all(&theirs).expect("a directory");
+        fs::create_dir_all(&store).expect("a directory");
+        let opened = DirectoryStore::open(&store).expect("a store");
+        let object = match name {
+            "m" => names::map(&[1; 16]),
+            "t" => names::log(1),
+            _ => names::log(1).replace('l', name),
+        };
+        let file = theirs.join(object.split_once('/').expect("a name").1);
+        for file in [&file, &theirs.join("1-0")] {
+            fs::File::create(file).and_then(|file| file.set_modified(old)).expect("a file");
+        }
+        fs::remove_dir(store.join(name)).expect("it is empty");
+        symlink(&theirs, store.join(name)).expect("a link");
+        // Of one that was open before, and of one that is opened then.
+        assert_eq!(opened.put_new(&object, b"").err(), no_directory, "{name}");
+        assert_eq!(opened.put(&object, b"").err(), no_directory, "{name}");
+        assert_eq!(opened.hold().err(), no_directory, "{name}");
+        if name != "t" {
+            let kind = names::kind(&object).expect("a kind");
+            assert_eq!(opened.get(&object, 10).err(), no_directory, "{name}");
+            assert_eq!(opened.get_range(&object, 0, 10).err(), no_directory, "{name}");
+            assert_eq!(opened.len_of(&object).err(), no_directory, "{name}");
+            assert_eq!(opened.list_after(kind, None).err(), no_directory, "{name}");
+            assert_eq!(opened.delete(&object).err(), no_directory, "{name}");
+        }
+        assert_eq!(DirectoryStore::open(&store).err(), no_directory, "{name}");
+        assert_eq!(DirectoryStore::to_read(&store).err(), no_directory, "{name}");
+        assert_eq!(fs::read_dir(&theirs).expect("a directory").count(), 2, "{name}");
+        fs::remove_file(store.join(name)).expect("a link");
+        fs::write(store.join(name), "").expect("a file");
+        assert_eq!(DirectoryStore::to_read(&store).err(), no_directory, "{name}");
+    }
+}
+
+/// The file that holds the store for a writer is no way out either, and not waited for. Other files beside it are kept.
+#[test]
+fn what_has_the_name_of_the_lock_is_opened_only_if_it_is_a_file() {
+    let scratch = Scratch::new();
+    let store = DirectoryStore::open(scratch.as_path()).expect("a store");
+    let other = fs::File::create(scratch.path("t/notes-1")).expect("a file");
+    other.set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).expect("a time");
+    symlink(scratch.path("made"), scratch.path("t/writer")).expect("a link");
+    assert!(store.hold().is_err());
+    assert!(!scratch.path("made").exists());
+    fs::remove_file(scratch.path("t/writer")).expect("a link");
+    rustix::fs::mkfifoat(rustix::fs::CWD, scratch.path("t/writer"), 0o600.into()).expect("a pipe");
+    assert!(store.hold().is_err());
+    let _reader =
+        fs::OpenOptions::new().read(true).write(true).open(scratch.path("t/writer")).expect("a pipe");
+    assert_eq!(store.hold().err(), Some(StoreError::Name));
+    fs::remove_file(scratch.path("t/writer")).expect("a pipe");
+    let held = store.hold().expect("it can be had");
+    assert_eq!(store.hold().err(), Some(StoreError::Held));
+    drop(held);
+    assert!(scratch.path("t/notes-1").exists());
+}
+
+/// Who collects takes away what others still look for, so that they are kept apart, on one machine.
+#[test]
+fn readers_and_a_collection_keep_each_other_out() {
+    let scratch = Scratch::new();
+    let [one, other] = [(); 2].map(|()| DirectoryStore::open(scratch.as_path()).expect("a store"));
+    let readers = [&one, &other].map(|store| store.hold_to_read().expect("both read").expect("a lock"));
+    assert_eq!(other.hold_to_collect().err(), Some(StoreError::Read));
+    let writer = other.hold().expect("readers are in no writer's way");
+    drop(readers);
+    let collects = other.hold_to_collect().expect("nobody reads").expect("a lock");
+    assert_eq!(one.hold_to_read().err(), Some(StoreError::Held));
+    drop((writer, collects));
+    // Something else in its place keeps no reader out, and is no lock for a collection.
+    fs::remove_file(scratch.path("t/readers")).expect("it is there");
+    symlink(scratch.path("made"), scratch.path("t/readers")).expect("a link");
+    assert!(one.hold_to_read().expect("it reads").is_none());
+    assert!(one.hold_to_collect().is_err() && !scratch.path("made").exists());
+    // Nor does a copy that lacks the directory.
+    fs::remove_dir_all(scratch.path("t")).expect("it is there");
+    assert!(one.hold_to_read().expect("it reads").is_none());
+    assert!(!scratch.path("t").exists());
+}
+
+/// Directories that went while the store was open are made again.
+#[test]
+fn a_store_without_its_directories_takes_objects() {
+    let scratch = Scratch::new();
+    let store = DirectoryStore::to_read(scratch.as_path()).expect("a store");
+    assert_eq!(store.put_new(&names::header(1), b"h"), Ok(Put::Stored));
+    fs::remove_dir(scratch.path("l")).expect("it is empty");
+    assert_eq!(store.put_new(&names::log(1), b"l"), Ok(Put::Stored));
+}
+
 /// A copy of the directory, made by any program, is the volume.
 #[test]
 fn a_volume_in_a_directory_is_there_after_it_was_closed_and_in_a_copy() {

@@ -1,11 +1,13 @@
 //! What follows in the log: an object made with the key is the next one only if all that it says of the history is so.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use atrest_device::BlockDevice as _;
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{LogObject, Prelude, Record, Summary, names, open_log, seal_log};
-use atrest_sealedvolume::volume::{Access, Freshness};
+use atrest_sealedvolume::store::{MemoryStore, ObjectStore as _};
+use atrest_sealedvolume::volume::{Access, Freshness, OpenError, Settings};
 
 use crate::rig::plain::{Plain, settings};
 
@@ -73,6 +75,44 @@ fn an_object_follows_only_if_all_that_it_says_of_the_history_is_so() {
     let (ordinal, successor) = (summary.ordinal + 1, prelude.number + 4);
     let begin = Summary { begin: true, ordinal, successor, ..summary };
     assert_eq!(heads(&plain, (prelude, begin)), [number + 1; 2]);
+}
+
+/// A copy that was cut short at the number where the next session begins: with the trusted store, which names each flush, it is
+/// replaced. Without, or where the store names not each, it may have been acknowledged, and is never replaced.
+#[test]
+fn what_cannot_be_read_bars_no_writer_that_knows_it_was_not_acknowledged() {
+    for bytes in [&[][..], &[7; 5000]] {
+        let (plain, last) = left_open();
+        let number = last.summary.successor;
+        let name = names::log(number);
+        let there = |plain: &Plain| plain.store.get(&name, 1 << 20).expect("an answer");
+        plain.store.put(&name, bytes).expect("it is stored");
+        let every_third = Settings { anchor_every: NonZeroU32::new(3).expect("not 0"), ..settings(8) };
+        let refused = plain.open_with(Access::Write, every_third).map(drop);
+        assert_eq!(refused, Err(OpenError::Unreadable { number }));
+        assert_eq!(there(&plain).as_deref(), Some(bytes));
+        let volume = plain.open(Access::Write).expect("it opens");
+        volume.write_at(4096, &[2; 4096]).expect("a write");
+        volume.close().expect("closed");
+        let volume = plain.open(Access::Read).expect("it opens");
+        for (block, value) in [1, 2].into_iter().enumerate() {
+            let mut read = [0; 4096];
+            volume.read_at(block as u64 * 4096, &mut read).expect("a read");
+            assert!(read == [value; 4096]);
+        }
+    }
+    let store = Arc::new(MemoryStore::new());
+    let keys = Plain::in_memory(64).keys;
+    SealedVolume::format(store.clone(), keys.clone(), &mut Freshness::Nothing, (64, 4), &mut settings(8))
+        .expect("a new volume");
+    let name = names::log(1);
+    store.put(&name, b"cut").expect("it is stored");
+    let open =
+        || SealedVolume::open(store.clone(), keys.clone(), Freshness::Nothing, Access::Write, settings(8));
+    assert_eq!(open().map(drop), Err(OpenError::Unreadable { number: 1 }));
+    assert_eq!(store.get(&name, 10), Ok(Some(b"cut".to_vec())));
+    store.delete(&name).expect("it is deleted");
+    open().expect("it opens");
 }
 
 /// The record says that the session has ended: whatever comes up of it later was never acknowledged.

@@ -124,6 +124,53 @@ fn of_two_who_change_it_one_is_taken_and_the_other_is_told() {
     assert_eq!(letter(&third), b'b');
     third.lock_metadata(LockMode::Exclusive).expect("a look");
     assert_eq!(letter(&third), b'd');
+    // Between locking and unlocking it is one header.
+    one.write_at(0, &vec![b'e'; HEADER_LEN]).expect("in memory");
+    one.flush().expect("a flush");
+    let mut first = [0];
+    assert_eq!(third.read_media_at(0, &mut first).expect_err("another header").cause, Cause::Busy);
+    assert_eq!(letter(&third), b'd');
+    third.unlock_metadata();
+    third.read_media_at(0, &mut first).expect("a look");
+    assert_eq!((first, letter(&third)), ([b'e'], b'e'));
+}
+
+/// Who is late finds the numbers behind his own free again, as each change takes the smaller ones away.
+#[test]
+fn who_read_the_header_before_others_changed_it_several_times_stores_nothing() {
+    let store: Arc<dyn ObjectStore> = Arc::new(MemoryStore::new());
+    assert_eq!(HeaderObject::create(&*store, patience(1), new(b'a')), Ok(true));
+    let (late, other) = (open(&store), open(&store));
+    let write = |header: &HeaderObject, letter: u8| {
+        header.write_at(0, &vec![letter; HEADER_LEN]).expect("in memory");
+        header.flush().map_err(|error| error.cause)
+    };
+    for letter in *b"bcde" {
+        assert_eq!(write(&other, letter), Ok(()));
+    }
+    for letter_of_late in *b"wxyz" {
+        assert_eq!(write(&late, letter_of_late), Err(Cause::Busy));
+        assert_eq!(letter(&open(&store)), b'e');
+    }
+    let left = store.list_after(Kind::Header, None).expect("a list");
+    assert_eq!(left, [names::header(5)], "what did not count is gone");
+    assert_eq!(write(&other, b'f'), Ok(()));
+    assert_eq!(letter(&open(&store)), b'f');
+}
+
+#[test]
+fn where_no_header_is_left_a_new_one_goes_behind_what_is_there() {
+    let store: Arc<dyn ObjectStore> = Arc::new(MemoryStore::new());
+    let blank = HeaderObject::open_or_blank(Arc::clone(&store), patience(1)).expect("zeros");
+    assert_eq!(letter(&blank), 0);
+    assert_eq!(store.put_new(&names::header(7), b"cut short"), Ok(Put::Stored));
+    let blank = HeaderObject::open_or_blank(Arc::clone(&store), patience(1)).expect("zeros");
+    assert_eq!(letter(&blank), 0);
+    blank.write_at(0, &vec![b'a'; HEADER_LEN]).expect("in memory");
+    blank.flush().expect("a flush");
+    assert_eq!(store.list_after(Kind::Header, None), Ok(vec![names::header(8)]));
+    let there = HeaderObject::open_or_blank(Arc::clone(&store), patience(1)).expect("a header");
+    assert_eq!(letter(&there), b'a');
 }
 
 #[test]

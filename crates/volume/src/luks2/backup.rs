@@ -2,7 +2,7 @@
 //! of the keyslots area.
 
 use atrest_device::{LockMode, Media};
-use atrest_format::luks2::{AREA_ALIGNMENT, Header, HeaderPair};
+use atrest_format::luks2::{AREA_ALIGNMENT, Header, HeaderPair, SegmentKind};
 
 use super::{Luks2, media};
 use crate::lock::MetadataLock;
@@ -19,6 +19,15 @@ pub fn header_backup(header: &dyn Media) -> Result<Vec<u8>, OpenError> {
     let mut backup = vec![0; size as usize];
     header.read_at(0, &mut backup)?;
     Ok(backup)
+}
+
+/// Whether a backup is of a sealed volume, whose header lies in a store of objects and can be restored nowhere else.
+///
+/// # Errors
+/// [`OpenError`] if it is no backup of a LUKS2 header.
+pub fn is_backup_of_sealed(backup: &[u8]) -> Result<bool, OpenError> {
+    let header = media::read_pair_of_backup(backup)?.header;
+    Ok(header.metadata.segments().iter().any(|segment| matches!(segment.kind, SegmentKind::Sealed { .. })))
 }
 
 /// Writes a backup back: keyslot areas first, then one header copy after the other.

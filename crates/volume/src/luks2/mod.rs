@@ -18,7 +18,7 @@ pub(crate) mod session;
 mod token;
 mod unlock;
 
-pub use backup::{header_backup, header_restore};
+pub use backup::{header_backup, header_restore, is_backup_of_sealed};
 pub(crate) use create::default_key_len;
 pub use create::format;
 pub use pin::{BadVolumeKeyId, PinError, Pinned, VolumeKeyId};

@@ -151,10 +151,15 @@ fn look(place: &Path) -> Result<(), Failure> {
 }
 
 fn make_directory(place: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::io(&error).at(place);
     match std::fs::DirBuilder::new().mode(0o700).create(place) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(Failure::io(&error).at(place)),
-        _ => Ok(()),
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(failed(error)),
     }
+    // The volume is as durable as the name of its directory.
+    let parent = place.parent().unwrap_or(place); // intended: `/` is in no other one.
+    std::fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)
 }
 
 /// The file that becomes the trusted store. One that belongs to a volume is asked about.

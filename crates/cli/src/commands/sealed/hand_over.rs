@@ -5,6 +5,7 @@ use std::path::Path;
 use atrest_device::{TRUSTED_RECORD_LEN, TrustedStore as _};
 use atrest_engine::flash::FlashOpenError;
 use atrest_engine::{TrustedFile, TrustedFileError, is_same};
+use atrest_sealedvolume::format::Record;
 use atrest_sealedvolume::volume::Freshness;
 use serde_json::json;
 
@@ -21,7 +22,7 @@ use crate::output::Output;
 /// 2. The new store gets that record.
 /// 3. The volume is opened with the new store and closed. Its newest state is one that the old store, and every copy of it, does not know.
 ///
-/// Between 2 and 3 both open it. Then 3 alone is done when the command runs again.
+/// Between 2 and 3 both open it, and in the middle of 3 the new one alone may. Then 3 alone is done when the command runs again.
 pub fn hand_over(args: &HandOverArgs, output: &Output) -> Result<(), Failure> {
     let HandOverArgs { path, store, to, secret } = args;
     if is_same(to, store) {
@@ -59,7 +60,7 @@ pub fn hand_over(args: &HandOverArgs, output: &Output) -> Result<(), Failure> {
     };
     let finishes = match before {
         None => false,
-        Some(record) if record == record_of(store)? => true,
+        Some(record) if is_later(&record, &record_of(store)?) => true,
         Some(_) => {
             return Err(Failure::new(Code::Busy, "it is the trusted store of a volume already")
                 .at(to)
@@ -77,6 +78,14 @@ pub fn hand_over(args: &HandOverArgs, output: &Output) -> Result<(), Failure> {
         &json!({ "store": to.to_string(), "finished": finishes }),
         &format!("{shown}: {before}it opens with {to} from now on, and no more with {store}"),
     )
+}
+
+/// Whether a record names a state of the same volume as another one, and none before it.
+fn is_later(record: &[u8; TRUSTED_RECORD_LEN], other: &[u8; TRUSTED_RECORD_LEN]) -> bool {
+    match (Record::decode(record), Record::decode(other)) {
+        (Ok(record), Ok(other)) => record.format == other.format && record.number >= other.number,
+        _ => false,
+    }
 }
 
 fn record_of(store: &Path) -> Result<[u8; TRUSTED_RECORD_LEN], Failure> {

@@ -121,7 +121,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Os(errno) => Self::io(&std::io::Error::from_raw_os_error(errno)),
-            StoreError::Held => Self::new(Code::Busy, error)
+            StoreError::Held | StoreError::Read => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
             error => Self::new(Code::Device, error),
         }
@@ -150,6 +150,12 @@ impl From<OpenError> for Failure {
                 .hint("was the volume written with another --store since, or this file restored? Bring the newest one"),
             OpenError::Contested { .. } => {
                 Self::new(Code::Busy, error).hint("try again when nobody else writes to the volume")
+            }
+            OpenError::Unreadable { number } => {
+                let name = atrest_sealedvolume::format::names::log(number);
+                Self::new(Code::Device, error).hint(format!(
+                    "restore {name} in the store from a copy, or remove it: what was flushed with it is lost then"
+                ))
             }
             OpenError::Unreachable(error) => error.into(),
             error => Self::new(Code::Device, error),

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use atrest_device::BlockDevice as _;
-use atrest_open::sealed::SealedDevice;
+use atrest_open::sealed::{SealedDevice, directory};
 use atrest_sealedvolume::format::{BLOCK_LEN, Kind};
-use atrest_sealedvolume::store::StoreError;
+use atrest_sealedvolume::store::{DirectoryStore, ObjectStore as _, StoreError};
 use atrest_sealedvolume::volume::OpenError;
 use serde::Serialize;
 use serde_json::json;
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress;
 
-/// Blocks that a compaction moves before objects are collected.
+/// Blocks that a compaction moves at once.
 const AT_ONCE: u64 = 1 << 16;
 
 pub fn snapshot(command: &SnapshotCommand, output: &Output) -> Result<(), Failure> {
@@ -76,6 +76,15 @@ pub fn gc(args: &GcArgs, output: &Output) -> Result<(), Failure> {
     let opened = Opened::unlock(path, &args.unlock, !args.dry_run, output)?;
     let volume = &opened.volume;
     let before = volume.usage().map_err(failed)?;
+    // Those who read would miss what is deleted.
+    let _alone = match args.dry_run {
+        true => None,
+        false => {
+            let store = directory(path).and_then(|directory| Ok(DirectoryStore::to_read(directory)?));
+            let held = store.and_then(|store| Ok(store.hold_to_collect()?));
+            held.map_err(|error| Failure::from(error).at(path))?
+        }
+    };
     if args.dry_run {
         let dead = before.stored - before.live;
         let share = dead * 100 / before.stored.max(1);
@@ -94,17 +103,18 @@ pub fn gc(args: &GcArgs, output: &Output) -> Result<(), Failure> {
         loop {
             let some = volume.compact(args.most_live, AT_ONCE)?;
             moved += some;
-            // What the older of two checkpoints reaches stays until there are two newer ones.
-            for _ in 0..3 {
-                volume.touch()?;
-                let garbage = volume.garbage()?;
-                deleted += garbage.names().len();
-                volume.collect(garbage)?;
-            }
             if some < AT_ONCE {
-                return Ok(());
+                break;
             }
         }
+        // What the older of two checkpoints reaches stays until there are two newer ones.
+        for _ in 0..3 {
+            volume.touch()?;
+            let garbage = volume.garbage()?;
+            deleted += garbage.names().len();
+            volume.collect(garbage)?;
+        }
+        Ok(())
     })();
     spinner.finish_and_clear();
     done.map_err(failed)?;
