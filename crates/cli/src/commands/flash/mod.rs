@@ -82,7 +82,7 @@ pub fn refuse_store(named: bool) -> Result<(), Failure> {
         return Err(Failure::parameters(
             "--store and --without-freshness are for the files and the keyslots of sealed flash",
         )
-        .hint("`atrest info` says what this is; for anything else leave them out"));
+        .hint("leave them out: the header of a sealed volume needs none, and nothing else has one; `atrest info` says what this is"));
     }
     Ok(())
 }
