@@ -1,4 +1,4 @@
-//! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md.
+//! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md. With `--only` they are printed.
 //!
 //! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--cold-dir DIR] [--out FILE]
 //! [--only ciphers|kdf|decrypt|nbd|small|fuse|tagged|online|cold|veracrypt]... [--cipher NAME]...`
@@ -76,7 +76,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         dir: "/dev/shm".into(),
         cold_dir: std::env::temp_dir(),
     };
-    let mut out = root.join("BENCHMARKS.md");
+    let mut out = None;
     let mut only = Vec::new();
     let mut named = Vec::new();
     let mut args = std::env::args().skip(1);
@@ -88,7 +88,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             "--size" => plan.size = value()?.parse::<u64>()? << 20,
             "--dir" => plan.dir = value()?.into(),
             "--cold-dir" => plan.cold_dir = value()?.into(),
-            "--out" => out = value()?.into(),
+            "--out" => out = Some(value()?.into()),
             "--only" => only.push(part(value()?)?),
             "--cipher" => named.push(value()?),
             // What `decrypt::peak_memory` runs in a process of its own.
@@ -149,7 +149,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     if wanted("cold") {
         cold::measure(&plan, &mut report)?;
     }
-    report.write(&out)?;
-    println!("written to {}", out.display());
+    // A part of it is printed, and takes the place of nothing.
+    if only.is_empty() {
+        out = out.or_else(|| Some(root.join("BENCHMARKS.md")));
+    }
+    if let Some(out) = out {
+        report.write(&out)?;
+        println!("written to {}", out.display());
+    }
     Ok(())
 }
