@@ -33,35 +33,7 @@ const MAX_ZONE: u64 = 96 << 10;
 /// What is moved at once where a header goes.
 const LONGEST_HEAD: u64 = 128 << 10;
 
-/// A part of a device, so that one recording has the order of writes to header and data.
-struct Window {
-    device: Arc<FaultDevice>,
-    offset: u64,
-    size: u64,
-}
-
-impl BlockDevice for Window {
-    fn size(&self) -> u64 {
-        self.size
-    }
-    fn is_read_only(&self) -> bool {
-        false
-    }
-    fn geometry(&self) -> Geometry {
-        self.device.geometry()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.read_at(self.offset + offset, buf)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        self.device.write_at(self.offset + offset, data)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.device.flush()
-    }
-}
-
-impl Unshared for Window {}
+type Window = atrest_testkit::Window<Arc<FaultDevice>>;
 
 /// What is done, and to what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

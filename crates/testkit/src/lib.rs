@@ -1,7 +1,7 @@
 //! What the tests of every room stand on; never part of a build that ships.
 //!
 //! * [`fault`] and [`power_loss`]: a memory device that fails on demand, records what was written and replays every
-//!   state in which a power loss could have left it.
+//!   state in which a power loss could have left it; [`window`]: a part of one.
 //! * [`flash`]: the same for flash media, which are erased and programmed, and an adversary who puts old contents back.
 //! * [`crash`]: what a volume may hold after its server was killed.
 //! * [`torn`]: a memory device whose writes are seen half done; [`discards`]: one that notes what is discarded;
@@ -61,6 +61,7 @@ pub mod tcrypt;
 pub mod torn;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod valgrind;
+pub mod window;
 
 pub use authenticator::{SecurityKeyKind, SoftKey};
 pub use campaign::Campaign;
@@ -74,3 +75,4 @@ pub use scratch::Scratch;
 pub use shaped::ShapedDevice;
 pub use swtpm::Swtpm;
 pub use torn::TornDevice;
+pub use window::Window;

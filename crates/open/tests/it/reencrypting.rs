@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atrest_device::{BlockDevice, DeviceError, Geometry, Unshared};
+use atrest_device::BlockDevice;
 use atrest_engine::reencrypt::{RewriteOptions, run};
 use atrest_engine::{Access, Disk, DiskOptions};
 use atrest_open::{
     Background, Device, Error, Format, Held, Key, NoOtherKey, OneKey, Options, Progress, Refused, Serve,
 };
 use atrest_testkit::power_loss::{Limits, PowerLoss};
-use atrest_testkit::{Campaign, FaultDevice, Random, Scratch};
+use atrest_testkit::{Campaign, FaultDevice, Random, Scratch, Window};
 use atrest_volume::luks2::reencrypt::{
     DecryptOptions, EncryptOptions, ReencryptKeys, ReencryptOptions, ResilienceKind, begin_encryption,
 };
@@ -27,35 +27,11 @@ const HEAD: u64 = 1 << 20;
 const LEN: usize = 96 << 10;
 const ZONE: u64 = 32 << 10;
 
-/// A part of a device, so that one recording has the order of writes to header and data.
-struct Window<'a> {
-    device: &'a FaultDevice,
-    offset: u64,
-    size: u64,
+/// The header and the data behind it.
+fn windows(device: &FaultDevice) -> (Window<&FaultDevice>, Window<&FaultDevice>) {
+    let header = Window { device, offset: 0, size: HEAD };
+    (header, Window { device, offset: HEAD, size: LEN as u64 })
 }
-
-impl BlockDevice for Window<'_> {
-    fn size(&self) -> u64 {
-        self.size
-    }
-    fn is_read_only(&self) -> bool {
-        false
-    }
-    fn geometry(&self) -> Geometry {
-        self.device.geometry()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.read_at(self.offset + offset, buf)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        self.device.write_at(self.offset + offset, data)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.device.flush()
-    }
-}
-
-impl Unshared for Window<'_> {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
@@ -96,10 +72,6 @@ impl Recorded {
         let plaintext = random.bytes(LEN);
         let size = HEAD + LEN as u64;
         let media = Arc::new(FaultDevice::zeroed(size as usize));
-        let windows = |device| {
-            let header = Window { device, offset: 0, size: HEAD };
-            (header, Window { device, offset: HEAD, size: LEN as u64 })
-        };
         let data_offset = Some(if job == Job::Rekey { HEAD } else { 0 });
         let key_len = Some(32);
         let keyslots_size = Some(HEAD - (32 << 10));
