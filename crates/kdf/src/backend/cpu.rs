@@ -17,6 +17,7 @@ pub(super) struct Cpu {
     /// AVX2.
     pub(super) avx2: bool,
     /// AVX-512 F, BW and VBMI, and GFNI: bytes looked up in registers, and their bits mixed.
+    #[cfg(any(feature = "streebog", feature = "whirlpool"))]
     pub(super) bytes: bool,
 }
 
@@ -39,6 +40,7 @@ impl Cpu {
             avx: ymm_saved && has(AVX),
             avx2: ymm_saved && has(AVX2),
             avx512: zmm_saved && has(AVX512),
+            #[cfg(any(feature = "streebog", feature = "whirlpool"))]
             bytes: zmm_saved && has(BYTES),
         }
     }

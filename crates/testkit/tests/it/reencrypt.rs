@@ -184,7 +184,7 @@ impl Stage {
         if who == Who::Cryptsetup && self.is_hot() {
             // cryptsetup recovers a half-written zone by another command, which we have, too.
             let repair = match self.resilience {
-                "journal" => atrest("repair --key-file"),
+                "journal" => atrest("repair --yes --key-file"),
                 _ => cryptsetup("repair --key-file"),
             };
             let repair = repair.arg(&self.key);
