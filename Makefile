@@ -1,6 +1,6 @@
 # The commands of the project. Each installs first what it needs and nothing else (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build static demo test test-full coverage bench bench-embedded bench-trees fuzz mutants lint doc clean
+.PHONY: all setup build install uninstall deb static demo test test-full coverage bench bench-embedded bench-trees fuzz mutants lint doc clean
 
 all: build
 
@@ -10,6 +10,18 @@ setup:
 build:
 	scripts/setup build
 	cargo build --locked --release --package atrest-cli
+
+# What `make build` made, with manual pages, completions and documents. PREFIX and DESTDIR as everywhere; as root, where that is needed.
+install:
+	scripts/install --prefix "$(or $(PREFIX),/usr/local)" --destdir "$(DESTDIR)"
+
+uninstall:
+	scripts/install --uninstall --prefix "$(or $(PREFIX),/usr/local)" --destdir "$(DESTDIR)"
+
+# A Debian package in target/debian.
+deb: build
+	scripts/setup deb
+	scripts/deb
 
 # The program that unlocks at boot, for four architectures, without a library of the system: checked, and tried in an emulator.
 static:
@@ -34,6 +46,7 @@ test-full:
 	cargo build --locked --release --package atrest-cli
 	scripts/foreign-images
 	scripts/cryptroot
+	scripts/try-deb "$$(scripts/deb)" "$$(scripts/deb --version 99)"
 
 # Which lines the tests of each crate run, and the functions that none of them does. COVERAGE names crates.
 coverage:

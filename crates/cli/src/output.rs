@@ -26,6 +26,14 @@ pub struct Output {
     lines: Option<Lines>,
 }
 
+/// What [`Output::report_by`] prints.
+pub enum Line<'a> {
+    /// For people.
+    Heading(&'a str),
+    /// A row, as JSON and as text.
+    Row(&'a dyn Fn() -> Value, &'a dyn Fn() -> String),
+}
+
 /// How passphrases are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Questions {
@@ -128,29 +136,32 @@ impl Output {
         Ok(())
     }
 
-    /// The answer of a command that lists things, one after the other, so that they are not in memory as text. What was printed
-    /// before one that fails stays.
-    pub fn report_each<R>(
+    /// A list that `fill` hands over line by line, so that no more of it is in memory than one.
+    pub fn report_by(
         &self,
-        rows: impl IntoIterator<Item = Result<R, Failure>>,
-        json: impl Fn(&R) -> Value,
-        text: impl Fn(&R) -> String,
+        fill: impl FnOnce(&mut dyn FnMut(Line<'_>) -> Result<(), Failure>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut out = io::BufWriter::new(io::stdout().lock());
         if self.json {
             let mut printer = serde_json::Serializer::pretty(&mut out);
             let mut list = printer.serialize_seq(None).map_err(io::Error::from)?;
-            for row in rows {
-                list.serialize_element(&json(&row?)).map_err(io::Error::from)?;
-            }
+            fill(&mut |line| {
+                if let Line::Row(json, _) = line {
+                    list.serialize_element(&json()).map_err(io::Error::from)?;
+                }
+                Ok(())
+            })?;
             list.end().map_err(io::Error::from)?;
             writeln!(out)?;
         } else {
-            for row in rows {
-                let text = text(&row?);
-                let line = text.strip_suffix('\n').unwrap_or(&text);
-                writeln!(out, "{}", plain(line))?;
-            }
+            fill(&mut |line| {
+                let text = match line {
+                    Line::Heading(text) => text.to_owned(),
+                    Line::Row(_, text) => text(),
+                };
+                writeln!(out, "{}", plain(text.strip_suffix('\n').unwrap_or(&text)))?;
+                Ok(())
+            })?;
         }
         out.flush()?;
         Ok(())

@@ -1,4 +1,4 @@
-//! `atrest ls`, `cat`, `cp`, `mkdir`, `rm`, `df` and `mount`: files inside a locked volume.
+//! `atrest ls`, `cat`, `cp`, `mkdir`, `rm`, `mv`, `df` and `mount`: files inside a locked volume.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,16 +15,19 @@ use super::open::UnlockArgs;
 #[command(after_long_help = "\
 Examples:
   atrest ls secret.img
-  atrest ls -l secret.img /etc
-  atrest ls home.img /alice --fscrypt-key master.key
-  atrest ls home.img /alice --fscrypt-protector alice
-  atrest ls --json --partition 2 disk.img /")]
+  atrest ls -l secret.img:/etc
+  atrest ls 'secret.img:/photos/*.jpg'
+  atrest ls -R home.img:/alice --fscrypt-key master.key
+  atrest ls home.img:/alice --fscrypt-protector alice
+  atrest ls --json --partition 2 disk.img")]
 pub struct LsArgs {
-    /// File, block device or NBD URI that holds the volume.
-    pub volume: PathBuf,
-    /// Path inside the volume.
-    #[arg(default_value = "/")]
-    pub path: PathBuf,
+    /// VOLUME:/path, one or more in the same volume; VOLUME alone is its root. Or VOLUME and then paths in it. The last names may
+    /// be patterns: *, ? and [a-z].
+    #[arg(value_name = "VOLUME:/PATH", required = true)]
+    pub places: Vec<PathBuf>,
+    /// List the directories below as well.
+    #[arg(long, short = 'R')]
+    pub recursive: bool,
     /// Show kind, mode, size and time as well.
     #[arg(long, short = 'l')]
     pub long: bool,
@@ -34,18 +37,18 @@ pub struct LsArgs {
     pub unlock: UnlockArgs,
 }
 
-/// Write a file from inside a volume to standard output.
+/// Write files from inside a volume to standard output.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest cat secret.img /etc/hostname
-  atrest cat --key-file key.bin secret.img /photos/1.jpg > 1.jpg
-  atrest cat 'nbd+unix:///?socket=/run/nbd.sock' /etc/hostname")]
+  atrest cat secret.img:/etc/hostname
+  atrest cat --key-file key.bin secret.img:/photos/1.jpg > 1.jpg
+  atrest cat 'secret.img:/logs/2026-*'
+  atrest cat 'nbd+unix:///?socket=/run/nbd.sock:/etc/hostname'")]
 pub struct CatArgs {
-    /// File, block device or NBD URI that holds the volume.
-    pub volume: PathBuf,
-    /// Path inside the volume.
-    pub path: PathBuf,
+    /// VOLUME:/path, one or more in the same volume. Or VOLUME and then paths in it. Names may be patterns: *, ? and [a-z].
+    #[arg(value_name = "VOLUME:/PATH", required = true)]
+    pub places: Vec<PathBuf>,
     #[command(flatten)]
     pub partition: PartitionArgs,
     #[command(flatten)]
@@ -62,16 +65,17 @@ pub struct CatArgs {
 Examples:
   atrest cp secret.img:/etc/hostname .
   atrest cp -r secret.img:/photos ./photos
+  atrest cp 'secret.img:/photos/*.jpg' ./photos
   atrest cp -rp secret.img:/srv/www ./www
   atrest cp -r --keep-going damaged.img:/ ./recovered
-  atrest cp -r ./photos stick.img:/
+  atrest cp -r ./photos ./music stick.img:/
   tar c photos | atrest cp - stick.img:/photos.tar
   atrest cp nbd://192.0.2.7/disk:/etc/hostname .")]
 pub struct CpArgs {
-    /// From: VOLUME:/path or a local path, or - for standard input.
-    pub source: String,
-    /// To: a local path or VOLUME:/path, or - for standard output.
-    pub destination: String,
+    /// From: VOLUME:/path or a local path, or - for standard input; several if they go into a directory. Names inside a volume may be
+    /// patterns: *, ? and [a-z]. To, the last one: a local path or VOLUME:/path, or - for standard output.
+    #[arg(value_name = "PATH", required = true, num_args = 2..)]
+    pub paths: Vec<PathBuf>,
     /// Copy directories and everything below them.
     #[arg(long, short = 'r')]
     pub recursive: bool,
@@ -88,17 +92,16 @@ pub struct CpArgs {
     pub unlock: UnlockArgs,
 }
 
-/// Make a directory inside a volume (FAT and LittleFS).
+/// Make directories inside a volume (FAT and LittleFS).
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest mkdir card.img /logs
-  atrest mkdir -p card.img /logs/2026/may")]
+  atrest mkdir card.img:/logs
+  atrest mkdir -p card.img:/logs/2026/may")]
 pub struct MkdirArgs {
-    /// File, block device or NBD URI that holds the volume.
-    pub volume: PathBuf,
-    /// Path inside the volume.
-    pub path: PathBuf,
+    /// VOLUME:/path, one or more in the same volume. Or VOLUME and then paths in it.
+    #[arg(value_name = "VOLUME:/PATH", required = true)]
+    pub places: Vec<PathBuf>,
     /// Make the directories above it, too, and leave one that is there alone.
     #[arg(long, short = 'p')]
     pub parents: bool,
@@ -108,20 +111,37 @@ pub struct MkdirArgs {
     pub unlock: UnlockArgs,
 }
 
-/// Remove a file or an empty directory inside a volume (FAT and LittleFS).
+/// Remove files or empty directories inside a volume (FAT and LittleFS).
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest rm card.img /old.log
-  atrest rm -r card.img /logs")]
+  atrest rm card.img:/old.log
+  atrest rm 'card.img:/logs/*.old'
+  atrest rm -r card.img:/logs")]
 pub struct RmArgs {
-    /// File, block device or NBD URI that holds the volume.
-    pub volume: PathBuf,
-    /// Path inside the volume.
-    pub path: PathBuf,
+    /// VOLUME:/path, one or more in the same volume. Or VOLUME and then paths in it. Names may be patterns: *, ? and [a-z].
+    #[arg(value_name = "VOLUME:/PATH", required = true)]
+    pub places: Vec<PathBuf>,
     /// Remove a directory and everything below it.
     #[arg(long, short = 'r')]
     pub recursive: bool,
+    #[command(flatten)]
+    pub partition: PartitionArgs,
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// Move or rename files and directories inside a volume (FAT and LittleFS). What is there is replaced only with --yes.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest mv card.img:/log.txt card.img:/log.old
+  atrest mv card.img:/a.txt card.img:/b.txt card.img:/archive")]
+pub struct MvArgs {
+    /// From: VOLUME:/path, several if they go into a directory. To, the last one: a path in the same volume. Or VOLUME and then all
+    /// these paths. Names of sources may be patterns: *, ? and [a-z].
+    #[arg(value_name = "VOLUME:/PATH", required = true)]
+    pub places: Vec<PathBuf>,
     #[command(flatten)]
     pub partition: PartitionArgs,
     #[command(flatten)]

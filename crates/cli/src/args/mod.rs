@@ -116,6 +116,8 @@ pub enum Command {
     #[cfg(feature = "whole")]
     Rm(inside::RmArgs),
     #[cfg(feature = "whole")]
+    Mv(inside::MvArgs),
+    #[cfg(feature = "whole")]
     Df(inside::DfArgs),
     #[cfg(feature = "whole")]
     Mount(inside::MountArgs),

@@ -74,10 +74,9 @@ impl Rows {
     }
 
     /// What is no directory.
-    pub fn of_one(path: &TreePath, metadata: &Metadata) -> Self {
+    pub fn of_one(name: &[u8], metadata: &Metadata) -> Self {
         let mut all = Self::default();
-        // intended: the root has no name.
-        let name = all.add(path.name().unwrap_or_default());
+        let name = all.add(name);
         all.rows.push(Kept { known: Some(Known::of(metadata)), ..name });
         all
     }
@@ -133,8 +132,13 @@ impl Row<'_> {
         self
     }
 
-    pub fn json(&self) -> Value {
-        let mut row = json!({ "name": String::from_utf8_lossy(self.name) });
+    /// As JSON, with its path if that is given.
+    pub fn json(&self, path: Option<&TreePath>) -> Value {
+        let name = path.and_then(TreePath::name).unwrap_or(self.name);
+        let mut row = json!({ "name": String::from_utf8_lossy(name) });
+        if let (Some(row), Some(path)) = (row.as_object_mut(), path) {
+            row.insert("path".into(), path.to_string().into());
+        }
         if let (Some(row), Some(damage)) = (row.as_object_mut(), &self.damage) {
             row.insert("error".into(), damage.to_string().into());
         }

@@ -9,9 +9,13 @@ pub mod bitlocker;
 mod boot;
 mod bulk;
 mod convert;
+#[cfg(feature = "whole")]
+mod copy;
 mod drive;
 mod ecryptfs;
 mod enrol;
+#[cfg(feature = "whole")]
+mod files;
 mod fit;
 mod flash;
 pub mod foreign;
@@ -34,6 +38,8 @@ mod online;
 pub mod options;
 mod passphrase;
 mod pin;
+#[cfg(feature = "whole")]
+mod places;
 mod policies;
 mod preflight;
 mod protectors;
@@ -127,17 +133,19 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Reencrypt(args) => reencrypt::reencrypt(args, output)?,
         Command::Scrub(args) => return scrub::scrub(args, output),
         #[cfg(feature = "whole")]
-        Command::Ls(args) => return inside::ls(args, output),
+        Command::Ls(args) => return files::ls(args, output),
         #[cfg(feature = "whole")]
-        Command::Cat(args) => inside::cat(args, output)?,
+        Command::Cat(args) => files::cat(args, output)?,
         #[cfg(feature = "whole")]
-        Command::Cp(args) => return inside::cp(args, output),
+        Command::Cp(args) => return copy::cp(args, output),
         #[cfg(feature = "whole")]
-        Command::Mkdir(args) => inside::mkdir(args, output)?,
+        Command::Mkdir(args) => files::mkdir(args, output)?,
         #[cfg(feature = "whole")]
-        Command::Rm(args) => inside::rm(args, output)?,
+        Command::Rm(args) => files::rm(args, output)?,
         #[cfg(feature = "whole")]
-        Command::Df(args) => inside::df(args, output)?,
+        Command::Mv(args) => files::mv(args, output)?,
+        #[cfg(feature = "whole")]
+        Command::Df(args) => files::df(args, output)?,
         #[cfg(feature = "whole")]
         Command::Mount(args) => return mount::mount(args, output),
         #[cfg(feature = "whole")]
