@@ -12,6 +12,8 @@ mod convert;
 mod drive;
 mod ecryptfs;
 mod enrol;
+#[cfg(feature = "whole")]
+mod factors;
 mod fit;
 mod flash;
 pub mod foreign;
@@ -95,6 +97,8 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Unlock(args) => return boot::unlock(args, output),
         Command::Key(KeyCommand::Add(args)) => key::add(args, output)?,
         Command::Key(KeyCommand::Change(args)) => key::change(args, output)?,
+        #[cfg(feature = "whole")]
+        Command::Key(KeyCommand::Replace(args)) => factors::replace(args, output)?,
         Command::Key(KeyCommand::Remove(args)) => key::remove(args, output)?,
         Command::Key(KeyCommand::Kill(args)) => key::kill(args, output)?,
         Command::Key(KeyCommand::Test(args)) => key::test(args, output)?,
