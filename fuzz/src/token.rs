@@ -1,6 +1,6 @@
 //! Tokens whose passphrase a TPM or a server has: their JSON, and what the TPM and the server answer.
 
-use atrest_open::token::{clevis, fido2, tpm2};
+use atrest_open::token::{clevis, fido2, pkcs11, shares, tpm2};
 use atrest_secret::SecretArray;
 use atrest_tpm::{Bank, Pcrs, Policy, Sealed, SignedPolicy, SigningKey, Template, Tpm, TpmError, Transport};
 
@@ -12,6 +12,8 @@ pub fn token(data: &[u8]) {
         let _ = tpm2::check(text);
         let _ = clevis::check(text);
         let _ = fido2::check(text);
+        let _ = pkcs11::check(text);
+        let _ = shares::check(text);
         if let Some(key) = SigningKey::from_der(data) {
             assert_ne!(key.fingerprint(), &[0; 32]);
         }
@@ -102,12 +104,38 @@ pub fn token_seeds() -> Vec<(&'static str, Vec<u8>)> {
         r#"{{"type":"clevis","keyslots":["1"],"jwe":{{"ciphertext":"AA","encrypted_key":"","iv":"AAAAAAAAAAAAAAAA","protected":"{header}","tag":"AAAAAAAAAAAAAAAAAAAAAA"}}}}"#
     );
     let fido2 = r#"{"type":"systemd-fido2","keyslots":["1"],"fido2-credential":"AQI=","fido2-salt":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","fido2-rp":"io.systemd.cryptsetup","fido2-clientPin-required":true,"fido2-up-required":true,"fido2-uv-required":false}"#.to_owned();
+    let pkcs11 = format!(
+        r#"{{"type":"systemd-pkcs11","keyslots":["1"],"pkcs11-uri":"pkcs11:model=a%20b;token=c;id=%01;object=d","pkcs11-key":"{}"}}"#,
+        "BwcH".repeat(64)
+    );
+    // The generator of P-256 (SEC 2, section 2.4.2), and zeros.
+    let point = "BGsX0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT+NC4v4af5uO5+tKfA+eFivOM1drMV7Oy7ZAaDe/UfU=";
+    let (set, salt, share) = ("A".repeat(22) + "==", "A".repeat(43) + "=", "A".repeat(64));
+    let factor = |number: u8, how: &str| {
+        format!(
+            r#"{{"number":{number},"how":{how},"salt":"{salt}","key":"{point}","commitment":"{salt}","ephemeral":"{point}","share":"{share}"}}"#
+        )
+    };
+    let passphrase = format!(
+        r#"{{"type":"passphrase","kdf":"argon2id","salt":"{salt}","time":4,"memory":65536,"lanes":4}}"#
+    );
+    let factors = [
+        factor(1, &passphrase),
+        factor(2, &fido2.replace(r#""keyslots":["1"],"#, "")),
+        factor(3, r#"{"type":"systemd-recovery"}"#),
+    ];
+    let shares = format!(
+        r#"{{"type":"atrest-shares","keyslots":["1"],"version":1,"threshold":2,"set":"{set}","factors":[{}],"mac":"{salt}"}}"#,
+        factors.join(",")
+    );
     let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/jwk+json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
     vec![
         ("first", first.into_bytes()),
         ("last", last.into_bytes()),
         ("clevis", clevis.into_bytes()),
         ("fido2", fido2.into_bytes()),
+        ("pkcs11", pkcs11.into_bytes()),
+        ("shares", shares.into_bytes()),
         ("answer", answer.into()),
         ("signer", signer()),
     ]

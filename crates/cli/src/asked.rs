@@ -1,10 +1,10 @@
 //! The keys that the options of a command name or a person types, as a source of keys.
 
 use core::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use atrest_open::KeySource;
-use atrest_open::token::{Token, TokenError};
+use atrest_open::token::{Question, Token, TokenError, Wanted};
 use atrest_secret::Passphrase;
 
 use crate::failure::Failure;
@@ -25,6 +25,8 @@ pub struct Asked<'a, K> {
     tells_of_tokens: bool,
     /// A file with the PIN of a token.
     pin: Option<&'a Path>,
+    /// Files with what factors ask for, by their numbers.
+    factors: &'a [(u8, PathBuf)],
     asks_for_pins: bool,
 }
 
@@ -53,6 +55,7 @@ impl<'a, K> Asked<'a, K> {
             make,
             tells_of_tokens: false,
             pin: None,
+            factors: &[],
             asks_for_pins: false,
         }
     }
@@ -63,6 +66,11 @@ impl<'a, K> Asked<'a, K> {
     pub fn with_pin(self, pin: Option<&'a Path>, named: bool) -> Self {
         let asks_for_pins = named || !self.output.questions().tokens_first;
         Self { pin, asks_for_pins, ..self }
+    }
+
+    /// Takes what factors ask for from files, by their numbers.
+    pub fn with_factors(self, factors: &'a [(u8, PathBuf)]) -> Self {
+        Self { factors, ..self }
     }
 
     /// Warns of tokens that were of no use, before the question.
@@ -112,6 +120,33 @@ impl<K> KeySource for Asked<'_, K> {
         let pin = self.source.read(&prompt, self.output)?;
         // Who types nothing has no PIN, and is asked for a passphrase.
         Ok(Some(pin).filter(|pin| !pin.expose().is_empty()))
+    }
+
+    fn answer(&mut self, token: &Token, question: &Question) -> Result<Option<Passphrase>, Failure> {
+        let factor = question.factor;
+        if let Some((_, file)) = self.factors.iter().find(|(number, _)| *number == factor) {
+            // There is one answer in it.
+            return (question.wrong == 0).then(|| Source::key_file(file).read("", self.output)).transpose();
+        }
+        let reads_lines = self.output.reads_lines();
+        if !self.source.is_prompt() || !self.asks_for_pins || !(reads_lines || has_terminal()) {
+            return Ok(None);
+        }
+        let what = match question.wanted {
+            Wanted::Pin => "PIN",
+            Wanted::Passphrase => "Passphrase",
+        };
+        if question.wrong > 0 {
+            eprintln!("atrest: the {} of factor {factor} is wrong; try again", what.to_lowercase());
+        }
+        if reads_lines {
+            return self.source.read_if_any(self.output);
+        }
+        let id = token.info.id;
+        let prompt = format!("{what} of factor {factor} of token {id} ({})", plain(&question.needs));
+        let typed = self.source.read(&prompt, self.output)?;
+        // An empty line passes the factor over.
+        Ok(Some(typed).filter(|typed| !typed.expose().is_empty()))
     }
 
     fn touch(&mut self, token: &Token) {

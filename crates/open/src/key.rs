@@ -6,7 +6,7 @@ use core::fmt;
 use atrest_secret::Passphrase;
 use atrest_volume::VolumeKey;
 
-use crate::token::{Token, TokenError, TokenKey};
+use crate::token::{Question, Token, TokenError, TokenKey};
 
 /// What may open a volume.
 #[derive(Debug)]
@@ -54,6 +54,15 @@ pub trait KeySource {
     /// As [`KeySource::next_key`].
     fn pin(&mut self, token: &Token, wrong: u32) -> Result<Option<Passphrase>, Self::Error> {
         let _ = (token, wrong);
+        Ok(None)
+    }
+
+    /// What one of a token's factors asks for; `None` if nobody types it.
+    ///
+    /// # Errors
+    /// As [`KeySource::next_key`].
+    fn answer(&mut self, token: &Token, question: &Question) -> Result<Option<Passphrase>, Self::Error> {
+        let _ = (token, question);
         Ok(None)
     }
 

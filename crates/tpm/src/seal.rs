@@ -12,6 +12,8 @@ use crate::{Parent, Policy, Sealed, Tpm, TpmError};
 /// fixedTPM and fixedParent: it never leaves this TPM. noDA: nobody guesses at it, so that it locks nothing.
 const SEALED: u32 = 0x12;
 const SEALED_NO_DA: u32 = 0x412;
+/// Those, userWithAuth and adminWithPolicy: whoever has its parent unseals it by an empty password, as clevis has it.
+const SEALED_OPEN: u32 = 0x4d2;
 
 /// A new sealed object.
 #[derive(Clone, Debug)]
@@ -50,8 +52,37 @@ impl Tpm {
         }
         let digest = digest_of(values.as_ref().map(|(pcrs, values)| (*pcrs, &values[..])), policy.pin)?;
         let attributes = if policy.pin { SEALED } else { SEALED_NO_DA };
+        let sealed = self.create(parent, attributes, &digest, policy.pin.then_some(pin), secret)?;
+        let unsealed = self.unseal(parent, &sealed, policy, &digest, pin)?;
+        match atrest_secret::constant_time_eq(&unsealed, secret) {
+            true => Ok(NewSeal { sealed, policy: digest }),
+            false => Err(TpmError::Tampered),
+        }
+    }
+
+    /// Seals a secret of at most 128 bytes under a storage key for whoever has this TPM.
+    ///
+    /// # Errors
+    /// As [`Tpm::seal`].
+    pub fn seal_without_policy(&mut self, parent: &Parent, secret: &[u8]) -> Result<Sealed, TpmError> {
+        let sealed = self.create(parent, SEALED_OPEN, &[], None, secret)?;
+        let unsealed = self.unseal_without_policy(parent, &sealed)?;
+        match atrest_secret::constant_time_eq(&unsealed, secret) {
+            true => Ok(sealed),
+            false => Err(TpmError::Tampered),
+        }
+    }
+
+    fn create(
+        &mut self,
+        parent: &Parent,
+        attributes: u32,
+        policy: &[u8],
+        pin: Option<&SecretArray<32>>,
+        secret: &[u8],
+    ) -> Result<Sealed, TpmError> {
         let public = Bytes::default().u16(algorithm::KEYEDHASH).u16(algorithm::SHA256).u32(attributes);
-        let public = public.sized(&digest)?.u16(algorithm::NULL).u16(0).0;
+        let public = public.sized(policy)?.u16(algorithm::NULL).u16(0).0;
         // Its own description, nothing from outside, no PCRs.
         let rest = Bytes::default().sized(&public)?.u16(0).u32(0).0;
         let mut session = self.start_session(Kind::Hmac, parent)?;
@@ -61,7 +92,7 @@ impl Tpm {
                 code: commands::CREATE,
                 object: (parent.handle, &parent.name),
                 auth: &SecretArray::zeroed(),
-                secret: Some(sensitive(policy.pin.then_some(pin), secret)?),
+                secret: Some(sensitive(pin, secret)?),
                 rest: &rest,
                 answers_secret: false,
             },
@@ -69,12 +100,7 @@ impl Tpm {
         self.flush(session.handle)?;
         let (private, rest) = made?;
         let public = sized(&mut Reader::new(&rest))?.to_vec();
-        let sealed = Sealed { private: private.to_vec(), public };
-        let unsealed = self.unseal(parent, &sealed, policy, &digest, pin)?;
-        match atrest_secret::constant_time_eq(&unsealed, secret) {
-            true => Ok(NewSeal { sealed, policy: digest }),
-            false => Err(TpmError::Tampered),
-        }
+        Ok(Sealed { private: private.to_vec(), public })
     }
 }
 

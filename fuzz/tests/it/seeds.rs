@@ -32,6 +32,23 @@ fn objects_of_a_sealed_volume_are_those_that_are_made() {
 }
 
 #[test]
+fn tokens_of_cards_and_of_several_factors_are_those_that_are_made_and_are_taken() {
+    let made = atrest_fuzz::token_seeds();
+    let there = seeds("token");
+    for name in ["pkcs11", "shares"] {
+        let made = made.iter().find(|(made, _)| *made == name).map(|(_, seed)| seed);
+        let kept = there.iter().find(|(path, _)| path.ends_with(&format!("/{name}"))).map(|(_, kept)| kept);
+        assert_eq!(kept, made, "{name}: made by make-seeds");
+        let text = core::str::from_utf8(kept.expect("a seed")).expect("text");
+        let taken = match name {
+            "pkcs11" => atrest_open::token::pkcs11::check(text),
+            _ => atrest_open::token::shares::check(text),
+        };
+        assert_eq!(taken, Ok(()), "{name}");
+    }
+}
+
+#[test]
 fn filesystems_open_and_list() {
     for (name, seed) in seeds("ext4").into_iter().chain(seeds("fat")) {
         let (_, image) = Image::decode(&seed);

@@ -6,7 +6,10 @@ use atrest_engine::keyring;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::enrol::EnrolArgs;
+#[cfg(feature = "whole")]
+use super::factor::{FactorArg, NewFactorArgs};
 use super::format::PbkdfArgs;
+use super::open::ExpectArgs;
 use super::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs, TokenArgs};
 use super::size::parse_key_bits;
 use super::tcrypt::{ChangedTcryptArgs, TcryptTargetArgs};
@@ -16,6 +19,8 @@ use super::tcrypt::{ChangedTcryptArgs, TcryptTargetArgs};
 pub enum KeyCommand {
     Add(KeyAddArgs),
     Change(KeyChangeArgs),
+    #[cfg(feature = "whole")]
+    Replace(KeyReplaceArgs),
     Remove(KeyRemoveArgs),
     Kill(KeyKillArgs),
     Test(KeyTestArgs),
@@ -48,7 +53,10 @@ Examples:
   atrest key add secret.img --tpm2 --pcrs 7+11 --pin
   atrest key add secret.img --fido2 --pin
   atrest key add secret.img --tang http://10.0.0.1
+  atrest key add secret.img --pkcs11 'pkcs11:token=work;object=disk'
   atrest key add secret.img --recovery
+  atrest key add secret.img --any 2 tpm2 fido2 passphrase
+  atrest key add secret.img --any 2 tpm2 tang=http://10.0.0.1 tang=http://10.0.0.2
   atrest key add secret.img --volume-key-file vk.bin --new-passphrase-fd 3 3< pass.txt
   atrest key add secret.img --unbound --key-size 256 --new-key-slot 5")]
 pub struct KeyAddArgs {
@@ -117,6 +125,42 @@ pub struct KeyChangeArgs {
     pub pbkdf: PbkdfArgs,
 }
 
+/// Put another factor in the place of one that was lost, in a keyslot that any few of several factors open.
+///
+/// The others need not be there: whoever has the volume key, by them or by another keyslot, gives all of them new shares. The new keyslot is on
+/// the media before the old one is wiped. A token of clevis keeps its keyslot and its other shares; then as many of these must open as it needs,
+/// and the old factor still counts.
+#[cfg(feature = "whole")]
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key list secret.img
+  atrest key replace secret.img 2 fido2-pin
+  atrest key replace secret.img 2 recovery --token-only
+  atrest key replace secret.img 3 tang=http://10.0.0.3 --of 1 --key-file other.key")]
+pub struct KeyReplaceArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Number of the factor, as `atrest key list` shows it.
+    pub number: u8,
+    /// The new factor: tpm2, tpm2-pin[=FILE], fido2, fido2-pin[=FILE], tang=URL, pkcs11=URI, passphrase[=FILE] or recovery.
+    pub factor: FactorArg,
+    /// Number of the token whose factor it is [default: the only one that has several].
+    #[arg(long, value_name = "N")]
+    pub of: Option<u32>,
+    #[command(flatten)]
+    pub new: NewFactorArgs,
+    /// Keyslot that the passphrase opens [default: try all].
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+}
+
 /// Remove a passphrase: the keyslot it opens is wiped. Or remove everything of a kind.
 ///
 /// With --kind a passphrase of a keyslot that stays is asked for first; --yes alone skips that. The tokens of the keyslots go with them.
@@ -160,7 +204,8 @@ pub struct KeyKillArgs {
 #[command(after_long_help = "\
 Examples:
   atrest key test secret.img
-  atrest key test secret.img --key-file key.bin --key-slot 0 --json")]
+  atrest key test secret.img --key-file key.bin --key-slot 0 --json
+  atrest key test secret.img --policy secret.policy")]
 pub struct KeyTestArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -172,6 +217,8 @@ pub struct KeyTestArgs {
     /// DESCRIPTION. It stays there when the volume is closed.
     #[arg(long, value_name = "KEYRING::KEY")]
     pub link_vk_to_keyring: Option<keyring::Place>,
+    #[command(flatten)]
+    pub expect: ExpectArgs,
     #[command(flatten)]
     pub secret: SecretArgs,
     #[command(flatten)]
@@ -243,6 +290,8 @@ pub enum KeyKind {
     Tang,
     /// Whatever clevis has bound.
     Clevis,
+    /// Several factors, of which any few open it.
+    Threshold,
     /// Keys in the kernel's keyring.
     Keyring,
 }

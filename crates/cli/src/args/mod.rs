@@ -6,6 +6,7 @@ pub mod convert;
 pub mod driver;
 pub mod ecryptfs;
 pub mod enrol;
+pub mod factor;
 pub mod fit;
 pub mod flash;
 pub mod format;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use atrest_engine::keyring;
 use clap::Args;
 
+use super::factor::parse_factor_file;
 use super::size::parse_size;
 use crate::failure::Failure;
 
@@ -69,6 +70,10 @@ pub struct TokenArgs {
     /// Take the PIN of a token from this file, every byte of it, instead of asking.
     #[arg(long, value_name = "FILE")]
     pub token_pin_file: Option<PathBuf>,
+    /// Take the PIN or passphrase of one of several factors from this file, every byte of it, as in 2=pin.txt. `atrest key list` shows the
+    /// numbers. May be given several times.
+    #[arg(long, value_name = "N=FILE", value_parser = parse_factor_file)]
+    pub factor_file: Vec<(u8, PathBuf)>,
 }
 
 impl TokenArgs {
@@ -78,6 +83,7 @@ impl TokenArgs {
             || self.token_type.is_some()
             || self.token_only
             || self.token_pin_file.is_some()
+            || !self.factor_file.is_empty()
     }
 
     /// Fails if there is a volume key as well, which needs no passphrase.

@@ -1,13 +1,19 @@
-//! Keyslots that open with something else than a passphrase that somebody chose: `atrest key add --tpm2`, `--fido2`, `--tang`, `--recovery`.
+//! Keyslots that open with something else than a passphrase that somebody chose: `atrest key add --tpm2`, `--fido2`, `--tang`, `--pkcs11`,
+//! `--recovery`, `--any`.
+
+#[cfg(feature = "whole")]
+use std::path::Path;
 
 use atrest_kdf::Hash;
 #[cfg(feature = "whole")]
 use atrest_open::token::clevis::{self, Bound};
 #[cfg(feature = "whole")]
 use atrest_open::token::fido2::{self, Fido2Error};
+#[cfg(feature = "pkcs11")]
+use atrest_open::token::pkcs11;
 use atrest_open::token::tpm2::{self, Enrolment};
 use atrest_open::token::{Enrolled, TokenError, recovery};
-use atrest_secret::Passphrase;
+use atrest_secret::{Passphrase, VolumeKey};
 use atrest_volume::{KeyslotOptions, PbkdfKind, PbkdfOptions};
 
 use crate::args::enrol::EnrolArgs;
@@ -21,31 +27,43 @@ pub enum New {
     Recovery(Passphrase),
     #[cfg(feature = "whole")]
     Fido2(Enrolled),
+    #[cfg(feature = "pkcs11")]
+    Card(Enrolled),
     #[cfg(feature = "whole")]
     Tang(Bound),
+    #[cfg(feature = "whole")]
+    Shares(super::factors::Made),
 }
 
 impl New {
     /// What the options ask for, for the volume with this UUID. Nothing is written to the volume. A TPM without a storage root key
     /// keeps one from now on.
-    pub fn of(args: &EnrolArgs, volume: &str, output: &Output) -> Result<Self, Failure> {
+    pub fn of(args: &EnrolArgs, on: &Volume<'_>, output: &Output) -> Result<Self, Failure> {
+        #[cfg(feature = "whole")]
+        if let Some(factors) = args.factors()? {
+            return super::factors::make(&factors, &args.factor, on, output);
+        }
         if args.recovery {
             let key = recovery::generate().map_err(|error| Failure::new(Code::Device, error))?;
             return Ok(Self::Recovery(key));
         }
         if let Some(url) = &args.tang {
-            return tang(url, args.thumbprint.as_deref(), output);
+            return tang(url, &args.factor.thumbprint, output);
+        }
+        #[cfg(feature = "whole")]
+        if let Some(uri) = &args.pkcs11 {
+            return card(uri, args.factor.pin_file.as_deref(), output);
         }
         if args.fido2 {
-            return security_key(args, volume, output);
+            return security_key(args, on.name, output);
         }
         tpm2::answers().map_err(refused)?;
         let pin = pin(args, true, output)?;
         if pin.as_ref().is_some_and(|pin| pin.expose().is_empty()) {
             return Err(Failure::parameters("a new PIN must not be empty"));
         }
-        // intended: PCR 7, the state of secure boot, is what systemd takes, too.
-        let mask = args.pcrs.unwrap_or(1 << 7);
+        // intended: those that are sealed to where nobody says.
+        let mask = args.factor.pcrs.unwrap_or(PCRS);
         let enrolment = Enrolment { mask, pin: pin.as_ref(), for_old_systemd: args.old_systemd };
         tpm2::enrol(&enrolment).map(Self::Tpm).map_err(refused)
     }
@@ -57,8 +75,12 @@ impl New {
             Self::Recovery(key) => key,
             #[cfg(feature = "whole")]
             Self::Fido2(enrolled) => &enrolled.passphrase,
+            #[cfg(feature = "pkcs11")]
+            Self::Card(enrolled) => &enrolled.passphrase,
             #[cfg(feature = "whole")]
             Self::Tang(bound) => &bound.passphrase,
+            #[cfg(feature = "whole")]
+            Self::Shares(made) => made.passphrase(),
         }
     }
 
@@ -69,16 +91,35 @@ impl New {
             Self::Recovery(_) => recovery::token(keyslot),
             #[cfg(feature = "whole")]
             Self::Fido2(enrolled) => enrolled.token(keyslot),
+            #[cfg(feature = "pkcs11")]
+            Self::Card(enrolled) => enrolled.token(keyslot),
             #[cfg(feature = "whole")]
             Self::Tang(bound) => bound.token(keyslot),
+            #[cfg(feature = "whole")]
+            Self::Shares(made) => made.token(keyslot),
         }
     }
+}
+
+/// PCR 7, the state of secure boot, which systemd takes, too.
+pub const PCRS: u32 = 1 << 7;
+
+/// For which volume something is enrolled.
+pub struct Volume<'a> {
+    /// Its UUID.
+    pub name: &'a str,
+    /// Its key.
+    #[cfg_attr(not(feature = "whole"), expect(dead_code, reason = "several factors alone need it"))]
+    pub key: &'a VolumeKey,
+    /// What deriving a passphrase is to cost.
+    #[cfg_attr(not(feature = "whole"), expect(dead_code, reason = "several factors alone need it"))]
+    pub cost: &'a PbkdfOptions,
 }
 
 /// The PIN that is in a file or is typed: a new one twice.
 fn pin(args: &EnrolArgs, is_new: bool, output: &Output) -> Result<Option<Passphrase>, Failure> {
     let prompt = Source::Prompt { words: false, verify: is_new, instead: "--pin-file FILE" };
-    match &args.pin_file {
+    match &args.factor.pin_file {
         Some(file) => Source::key_file(file).read("", output).map(Some),
         None if args.pin && is_new => prompt.read_new("New PIN", output).map(Some),
         None if args.pin => prompt.read("PIN of the security key", output).map(Some),
@@ -97,10 +138,19 @@ fn security_key(args: &EnrolArgs, volume: &str, output: &Output) -> Result<New, 
         }
         error => refused(error),
     };
-    fido2::is_there(args.pin || args.pin_file.is_some()).map_err(hinted)?;
+    fido2::is_there(args.pin || args.factor.pin_file.is_some()).map_err(hinted)?;
     let pin = pin(args, false, output)?;
+    security_key_with(pin.as_ref(), volume, output).map(New::Fido2).map_err(hinted)
+}
+
+#[cfg(feature = "whole")]
+pub fn security_key_with(
+    pin: Option<&Passphrase>,
+    volume: &str,
+    output: &Output,
+) -> Result<Enrolled, TokenError> {
     let mut touch = || output.note(format_args!("touch the security key"));
-    fido2::enrol(volume, pin.as_ref(), &mut touch).map(New::Fido2).map_err(hinted)
+    fido2::enrol(volume, pin, &mut touch)
 }
 
 #[cfg(not(feature = "whole"))]
@@ -109,33 +159,73 @@ fn security_key(_: &EnrolArgs, _: &str, _: &Output) -> Result<New, Failure> {
         .hint("the whole `atrest` does"))
 }
 
+#[cfg(feature = "pkcs11")]
+fn card(uri: &str, pin_file: Option<&Path>, output: &Output) -> Result<New, Failure> {
+    enrolled_card(uri, pin_file, output).map(New::Card)
+}
+
+/// Has a smart card enrolled, whose PIN is in a file or is typed.
+#[cfg(feature = "pkcs11")]
+pub fn enrolled_card(uri: &str, pin_file: Option<&Path>, output: &Output) -> Result<Enrolled, Failure> {
+    pkcs11::is_there(uri).map_err(refused)?;
+    match pkcs11::enrol(uri, None) {
+        Err(TokenError::PinNeeded) => {}
+        done => return done.map_err(refused),
+    }
+    let source = match pin_file {
+        Some(file) => Source::key_file(file),
+        None => Source::Prompt { words: false, verify: false, instead: "--pin-file FILE" },
+    };
+    let pin = source.read("PIN of the smart card", output)?;
+    pkcs11::enrol(uri, Some(&pin)).map_err(refused)
+}
+
+#[cfg(all(feature = "whole", not(feature = "pkcs11")))]
+fn card(_: &str, _: Option<&Path>, _: &Output) -> Result<New, Failure> {
+    Err(no_cards())
+}
+
+/// Smart cards need a library of somebody else's.
+#[cfg(all(feature = "whole", not(feature = "pkcs11")))]
+pub fn no_cards() -> Failure {
+    Failure::parameters("this program can't load the library of a smart card")
+        .hint("a static program can't; `atrest` as `make build` makes it for this system does")
+}
+
 /// Asks a server for its keys, and somebody whether they are its.
 #[cfg(feature = "whole")]
-fn tang(url: &str, thumbprint: Option<&str>, output: &Output) -> Result<New, Failure> {
+fn tang(url: &str, thumbprints: &[String], output: &Output) -> Result<New, Failure> {
+    let advertised = advertised(url, thumbprints, output)?;
+    clevis::bind(url, &advertised).map(New::Tang).map_err(refused)
+}
+
+/// What a server says of its keys, if a thumbprint or somebody says that they are its.
+#[cfg(feature = "whole")]
+pub fn advertised(url: &str, thumbprints: &[String], output: &Output) -> Result<clevis::Advertised, Failure> {
     let advertised = clevis::advertised(url).map_err(refused)?;
     let prints = advertised.thumbprints();
-    match thumbprint {
-        Some(thumbprint) if prints.iter().any(|print| print == thumbprint) => {}
-        Some(_) => {
+    match thumbprints {
+        _ if prints.iter().any(|print| thumbprints.contains(print)) => {}
+        [_, ..] => {
             return Err(Failure::new(Code::Refused, format!("no key of {url} has this thumbprint")).hint(
                 "somebody else may answer in its place; `tang-show-keys` on the server prints the thumbprints",
             ));
         }
-        None => output.confirm(&format!(
+        [] => output.confirm(&format!(
             "{url} has keys with these thumbprints, which `tang-show-keys` prints on the server: {}",
             prints.join(", ")
         ))?,
     }
-    clevis::bind(url, &advertised).map(New::Tang).map_err(refused)
+    Ok(advertised)
 }
 
 #[cfg(not(feature = "whole"))]
-fn tang(url: &str, _: Option<&str>, _: &Output) -> Result<New, Failure> {
+fn tang(url: &str, _: &[String], _: &Output) -> Result<New, Failure> {
     Err(Failure::parameters(format!("this program was built without clevis, and can't bind to {url}"))
         .hint("the whole `atrest` does"))
 }
 
-fn refused(error: TokenError) -> Failure {
+pub fn refused(error: TokenError) -> Failure {
     let failure = Failure::new(Code::Device, format!("no keyslot is made: {error}"));
     match error {
         TokenError::Unreachable { url, .. } => failure.hint(format!(

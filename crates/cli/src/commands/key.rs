@@ -3,7 +3,9 @@
 use atrest_engine::Access;
 use atrest_open::token::{Factor, Token};
 use atrest_secret::{OsRandom, Passphrase, VolumeKey};
-use atrest_volume::{ChangeError, Credential, Devices, KeyslotOptions, UnlockOptions};
+use atrest_volume::{
+    ChangeError, Credential, Devices, KeyslotOptions, PbkdfOptions, UnlockError, UnlockOptions,
+};
 use serde_json::json;
 
 use super::passphrase::write_secret;
@@ -26,18 +28,20 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         flash::refuse_tokens(&args.tokens, args.new_token_id)?;
         if args.enrol.is_there() {
             return Err(Failure::parameters("encrypted flash opens with passphrases alone")
-                .hint("leave --tpm2, --fido2, --tang and --recovery out"));
+                .hint("leave --tpm2, --fido2, --tang, --pkcs11, --recovery and --any out"));
         }
         return flash::key::add(args, output);
     }
     let mut options = options::keyslot(&args.pbkdf, args.new_key_slot, args.priority)?;
     args.tokens.check(&args.secret)?;
+    args.enrol.check()?;
     let mut target = Target::change(&args.target)?;
+    let cost = options.pbkdf.clone();
     if args.enrol.is_there() {
         target.locked.luks2_mut().map_err(|error| Failure::from(error).at(target.path))?;
         options = enrol::keyslot_options(options);
     }
-    let mut new = New::of(args, &target, output)?;
+    let mut new = New::of(args, &target, cost, output)?;
     let mut token = None;
     let slot = if args.unbound {
         let key = match (secrets::volume_key(&args.secret, output)?, options::key_len(args.key_size)) {
@@ -50,7 +54,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
             }
         };
         pin::authorize(&mut target, &PassphraseArgs::default(), output)?;
-        let passphrase = new.read("Passphrase for the unbound keyslot", output)?;
+        let passphrase = new.read("Passphrase for the unbound keyslot", None, output)?;
         let spinner = progress::spinner("deriving the key", output);
         let luks2 = target.locked.luks2_mut();
         let added =
@@ -58,7 +62,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         spinner.finish_and_clear();
         added.map_err(|error| Failure::from(error).at(target.path))?
     } else if let Some(key) = secrets::volume_key(&args.secret, output)? {
-        let passphrase = new.read("New passphrase", output)?;
+        let passphrase = new.read("New passphrase", Some(&key), output)?;
         let spinner = progress::spinner("deriving the key", output);
         let added = new.add(&mut target, Credential::VolumeKey(&key), &passphrase, &options);
         spinner.finish_and_clear();
@@ -69,8 +73,8 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         let existing = Source::from(&args.secret.passphrase);
         match &new {
             New::Asked(new) => refuse_sharing_stdin(&existing, new)?,
-            New::ToEnrol(args, _) => {
-                if let Some(file) = &args.pin_file {
+            New::ToEnrol(args, ..) => {
+                if let Some(file) = &args.factor.pin_file {
                     refuse_sharing_stdin(&existing, &Source::key_file(file))?;
                 }
             }
@@ -82,7 +86,11 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
             true => Existing::Key(volume_key(&existing, &target, args, output)?),
             false => Existing::Passphrase(existing.read("Existing passphrase", output)?),
         };
-        let passphrase = new.read("New passphrase", output)?;
+        let known = match &key {
+            Existing::Key(key) => Some(key),
+            Existing::Passphrase(_) => None,
+        };
+        let passphrase = new.read("New passphrase", known, output)?;
         let spinner = progress::spinner("deriving the key", output);
         let credential = match &key {
             Existing::Key(key) => Credential::VolumeKey(key),
@@ -115,6 +123,11 @@ fn tell(slot: u32, token: u32, new: &enrol::New, output: &Output) -> Result<(), 
             &json!({ "keyslot": slot, "token": token }),
             &format!("keyslot {slot} opens with this machine's TPM (token {token})"),
         ),
+        #[cfg(feature = "pkcs11")]
+        enrol::New::Card(_) => output.done(
+            &json!({ "keyslot": slot, "token": token }),
+            &format!("keyslot {slot} opens with the smart card (token {token})"),
+        ),
         #[cfg(feature = "whole")]
         enrol::New::Fido2(_) => output.done(
             &json!({ "keyslot": slot, "token": token }),
@@ -125,24 +138,31 @@ fn tell(slot: u32, token: u32, new: &enrol::New, output: &Output) -> Result<(), 
             &json!({ "keyslot": slot, "token": token }),
             &format!("keyslot {slot} opens with the help of the server (token {token})"),
         ),
+        #[cfg(feature = "whole")]
+        enrol::New::Shares(made) => super::factors::tell(slot, token, made, output),
         enrol::New::Recovery(key) => {
             output.note(format_args!(
                 "keyslot {slot} opens with this recovery key: write it down (token {token})"
             ));
-            let rest = format!("\",\"keyslot\":{slot},\"token\":{token}}}\n");
-            match output.is_json() {
-                true => write_secret(&[b"{\"recovery_key\":\"", key.expose(), rest.as_bytes()]),
-                false => write_secret(&[key.expose(), b"\n"]),
-            }
+            tell_recovery(slot, token, key, output)
         }
+    }
+}
+
+/// Prints a recovery key that belongs to a keyslot.
+pub fn tell_recovery(slot: u32, token: u32, key: &Passphrase, output: &Output) -> Result<(), Failure> {
+    let rest = format!("\",\"keyslot\":{slot},\"token\":{token}}}\n");
+    match output.is_json() {
+        true => write_secret(&[b"{\"recovery_key\":\"", key.expose(), rest.as_bytes()]),
+        false => write_secret(&[key.expose(), b"\n"]),
     }
 }
 
 /// Where the passphrase of a new keyslot comes from.
 enum New<'a> {
     Asked(Source),
-    /// It will be made, for the volume with this UUID.
-    ToEnrol(&'a EnrolArgs, String),
+    /// It will be made, for the volume with this UUID, and a passphrase in it at this cost.
+    ToEnrol(&'a EnrolArgs, String, PbkdfOptions),
     /// It was made, and is in a TPM or on paper.
     Enrolled(enrol::New),
     /// From a token of the header, which opens the keyslot afterwards.
@@ -150,9 +170,14 @@ enum New<'a> {
 }
 
 impl<'a> New<'a> {
-    fn of(args: &'a KeyAddArgs, target: &Target<'_>, output: &Output) -> Result<Self, Failure> {
+    fn of(
+        args: &'a KeyAddArgs,
+        target: &Target<'_>,
+        cost: PbkdfOptions,
+        output: &Output,
+    ) -> Result<Self, Failure> {
         if args.enrol.is_there() {
-            return Ok(Self::ToEnrol(&args.enrol, target.locked.info().uuid));
+            return Ok(Self::ToEnrol(&args.enrol, target.locked.info().uuid, cost));
         }
         let Some(id) = args.new_token_id else {
             return Ok(Self::Asked(Source::from(&args.new)));
@@ -164,9 +189,14 @@ impl<'a> New<'a> {
         token.map(Self::Token).ok_or_else(|| ChangeError::NoSuchToken { token: id }.into())
     }
 
-    fn read(&mut self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
-        if let Self::ToEnrol(args, volume) = self {
-            *self = Self::Enrolled(enrol::New::of(args, volume, output)?);
+    fn read(
+        &mut self,
+        prompt: &str,
+        key: Option<&VolumeKey>,
+        output: &Output,
+    ) -> Result<Passphrase, Failure> {
+        if let (Self::ToEnrol(args, name, cost), Some(key)) = (&*self, key) {
+            *self = Self::Enrolled(enrol::New::of(args, &enrol::Volume { name, key, cost }, output)?);
         }
         match self {
             // cannot be: it was enrolled.
@@ -420,10 +450,18 @@ fn confirm_last(target: &Target<'_>, output: &Output) -> Result<(), Failure> {
 pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
     if flash::is_flash(&args.target) {
         flash::refuse_tokens(&args.tokens, None)?;
+        pin::refuse(&args.expect, &args.target.path)?;
         return flash::key::test(args, output);
     }
     args.tokens.check(&args.secret)?;
     let target = Target::read(&args.target)?;
+    let expected =
+        pin::expected(&args.expect, UnlockOptions { read_only: true, ..UnlockOptions::default() })?;
+    match target.locked.luks2() {
+        // Before anybody is asked for a passphrase.
+        Some(luks2) => luks2.check_policy(&expected).map_err(|error| Failure::from(error).at(target.path))?,
+        None => pin::refuse(&args.expect, target.path)?,
+    }
     let keyring = link::keyring(args.link_vk_to_keyring.as_ref())?;
     if let Some(key) = secrets::volume_key(&args.secret, output)? {
         let data = open_device(&args.target.path, Access::ReadOnly)?;
@@ -431,8 +469,7 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
             Some(_) => Devices::detached(&target.device, &data),
             None => Devices::together(&target.device),
         };
-        let options = UnlockOptions { read_only: true, ..UnlockOptions::default() };
-        let tested = target.locked.unlock_with_key(devices, &key, &options);
+        let tested = target.locked.unlock_with_key(devices, &key, &expected);
         tested.map_err(|error| Failure::from(error).at(target.path))?;
         link::keep(keyring.map(|keyring| link::put_key(&keyring, &key)).transpose()?);
         return output.done(&json!({ "keyslot": null }), "the volume key belongs to the volume");
@@ -440,6 +477,17 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
     let source = Source::from(&args.secret.passphrase);
     let from = (&source, args.key_slot);
     let slot = match keyring {
+        keyring if args.expect.is_there() => {
+            let opened =
+                with_tokens_or_passphrase(&target, &args.tokens, from, output, |passphrase, slot| {
+                    let (slot, key) = target.locked.volume_key(&target.device, passphrase, slot)?;
+                    expected.check_key(&key)?;
+                    Ok::<_, UnlockError>((slot, key))
+                });
+            let (slot, key) = opened?;
+            link::keep(keyring.map(|keyring| link::put_key(&keyring, &key)).transpose()?);
+            slot
+        }
         None => with_tokens_or_passphrase(&target, &args.tokens, from, output, |passphrase, slot| {
             target.locked.test_passphrase(&target.device, passphrase, slot)
         })?,

@@ -15,6 +15,8 @@ mod drive;
 mod ecryptfs;
 mod enrol;
 #[cfg(feature = "whole")]
+mod factors;
+#[cfg(feature = "whole")]
 mod files;
 mod fit;
 mod flash;
@@ -101,6 +103,8 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Unlock(args) => return boot::unlock(args, output),
         Command::Key(KeyCommand::Add(args)) => key::add(args, output)?,
         Command::Key(KeyCommand::Change(args)) => key::change(args, output)?,
+        #[cfg(feature = "whole")]
+        Command::Key(KeyCommand::Replace(args)) => factors::replace(args, output)?,
         Command::Key(KeyCommand::Remove(args)) => key::remove(args, output)?,
         Command::Key(KeyCommand::Kill(args)) => key::kill(args, output)?,
         Command::Key(KeyCommand::Test(args)) => key::test(args, output)?,

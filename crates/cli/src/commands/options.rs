@@ -108,6 +108,7 @@ pub fn factor(kind: KeyKind) -> Factor {
         KeyKind::Pkcs11 => Factor::Pkcs11,
         KeyKind::Tang => Factor::Tang,
         KeyKind::Clevis => Factor::Clevis,
+        KeyKind::Threshold => Factor::Threshold,
         KeyKind::Keyring => Factor::Keyring,
     }
 }

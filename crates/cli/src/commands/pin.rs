@@ -135,6 +135,11 @@ fn read(path: &Path) -> Result<HeaderPolicy, Failure> {
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(MAX_POLICY).read_to_string(&mut text));
     read.map_err(|error| Failure::io(&error).at(path))?;
+    if text.trim().is_empty() {
+        return Err(Failure::parameters("the header policy is empty")
+            .at(path)
+            .hint("`atrest header pin --policy FILE` writes one"));
+    }
     HeaderPolicy::parse(&text).map_err(|error| {
         Failure::new(Code::Parameters, format!("it is no header policy: {error}"))
             .at(path)

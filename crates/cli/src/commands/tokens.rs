@@ -13,7 +13,7 @@ use crate::args::secrets::TokenArgs;
 use crate::asked::Asked;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::secrets::Source;
+use crate::secrets::{Source, refuse_sharing_stdin};
 
 /// The tokens that the options mean, in the order in which they are tried.
 ///
@@ -34,6 +34,14 @@ pub fn chosen(all: Vec<Token>, args: &TokenArgs, output: &Output) -> Result<Vec<
     Ok(all.into_iter().filter(meant).collect())
 }
 
+/// Fails if both the passphrase and the PIN of a token are to come from standard input: the first would take everything.
+pub fn check_stdin(source: &Source, args: &TokenArgs) -> Result<(), Failure> {
+    match &args.token_pin_file {
+        Some(file) => refuse_sharing_stdin(source, &Source::key_file(file)),
+        None => Ok(()),
+    }
+}
+
 /// The keys of these tokens, and then what the source has.
 pub fn first<'a>(
     tokens: Vec<Token>,
@@ -41,6 +49,7 @@ pub fn first<'a>(
     asked: Asked<'a, Key>,
 ) -> TokensFirst<Asked<'a, Key>> {
     let asked = asked.with_pin(args.token_pin_file.as_deref(), args.are_named());
+    let asked = asked.with_factors(&args.factor_file);
     TokensFirst::new(tokens, args.token_only, asked.telling_of_tokens(args.are_named() && !args.token_only))
 }
 
@@ -73,6 +82,7 @@ pub fn with_tokens_or_passphrase<T, E: MayBeWrongKey + Display + From<UnlockErro
     output: &Output,
     mut attempt: impl FnMut(&Passphrase, Option<u32>) -> Result<T, E>,
 ) -> Result<T, Failure> {
+    check_stdin(source, args)?;
     let uses = args.are_named() || (source.is_prompt() && output.questions().tokens_first);
     let tokens = match uses {
         true => {

@@ -373,6 +373,7 @@ fn volume(
     let key = if source.is_key_file() { Key::File } else { Key::Passphrase };
     let all = if source.is_prompt() || args.tokens.are_named() { locked.tokens() } else { Vec::new() };
     let chosen = tokens::chosen(all, &args.tokens, output).map_err(at)?;
+    tokens::check_stdin(&source, &args.tokens)?;
     let mut keys = tokens::first(chosen, &args.tokens, Asked::volume(&source, path, output, key));
     let opened = atrest_open::unlock(&*locked, &mut keys, &options);
     opened.map_err(|error| {

@@ -71,6 +71,7 @@ fn tokens(request: &Request) -> Result<TokenArgs, Failure> {
         token_type: request.text("token-type").map(|kind| kind.to_string_lossy().into_owned()),
         token_only: request.has("token-only"),
         token_pin_file: None,
+        factor_file: Vec::new(),
     })
 }
 

@@ -10,13 +10,13 @@ use atrest_testkit::oracle::Program;
 use crate::common::{Ran, Scratch};
 
 /// A tang server with keys of its own, which serves until the test ends.
-struct Tang {
-    url: String,
-    keys: Scratch,
+pub struct Tang {
+    pub url: String,
+    pub keys: Scratch,
 }
 
 impl Tang {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let keys = Scratch::new();
         Program::at("/usr/libexec/tangd-keygen").arg(keys.as_path()).ok();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -36,7 +36,7 @@ impl Tang {
     }
 
     /// The thumbprint of its signing key.
-    fn thumbprint(&self) -> String {
+    pub fn thumbprint(&self) -> String {
         let mut prints = std::fs::read_dir(self.keys.as_path()).expect("keys").filter_map(|entry| {
             let path = entry.expect("a key").path();
             let text = std::fs::read_to_string(&path).expect("a key");

@@ -443,10 +443,10 @@ fn of_passphrases_that_nobody_can_type() {
     says(&scratch, &["key", "add", "vol", "--key-file", "key"], 1, none, new);
     says(&scratch, &["key", "change", "vol", "--key-file", "key"], 1, none, new);
     // Tokens that might have opened it are named.
-    scratch.file("tpm", r#"{"type":"systemd-pkcs11","keyslots":["0"]}"#);
+    scratch.file("tpm", r#"{"type":"ssh","keyslots":["0"]}"#);
     scratch.file("fido", r#"{"type":"systemd-fido2","keyslots":["0"]}"#);
     scratch.atrest(&["token", "import", "vol", "tpm"]).ok();
-    let one = format!("{none}; token 0 (systemd-pkcs11): its type can't be used here");
+    let one = format!("{none}; token 0 (ssh): its type can't be used here");
     says(&scratch, &["open", "vol", "--nbd"], 1, &one, existing);
     scratch.atrest(&["token", "import", "vol", "fido"]).ok();
     let two = format!("{one}; token 1 (systemd-fido2): it does not have the fields of its type");

@@ -97,6 +97,36 @@ fn what_is_expected_of_a_volume_is_expected_behind_every_door() {
 }
 
 #[test]
+fn key_test_expects_what_open_expects_and_an_empty_policy_is_told() {
+    let scratch = Scratch::with_volume();
+    let told = run(&scratch, "header pin vol --key-file key --policy policy --json").ok().json();
+    let id = told["key"].as_str().expect("an identifier").to_string();
+    let test = |more: &str| run(&scratch, &format!("key test vol --key-file key {more}"));
+    test(&format!("--policy policy --expect-key {id}")).ok();
+    let other = "0".repeat(32);
+    test(&format!("--expect-key {other}")).fails(2, &id);
+    run(&scratch, "key export vol vk --key-file key --yes").ok();
+    run(&scratch, "key test vol --volume-key-file vk --policy policy").ok();
+    run(&scratch, &format!("key test vol --volume-key-file vk --expect-key {other}")).fails(2, &id);
+    // A keyslot more than the policy has seen, and the pin taken away: refused before a passphrase is asked for.
+    run(&scratch, "token remove vol 0").ok();
+    run(&scratch, "key test vol --policy policy --key-file nowhere").fails(2, "the header is not pinned");
+    scratch.file("empty", "\n");
+    test("--policy empty").fails(1, "the header policy is empty");
+    run(&scratch, "format --type luks1 --size 8M --key-file key --pbkdf-force-iterations 1000 old").ok();
+    run(&scratch, &format!("key test old --key-file key --expect-key {id}")).fails(2, "LUKS2");
+}
+
+#[test]
+fn a_passphrase_and_a_pin_do_not_both_come_from_standard_input() {
+    let scratch = Scratch::with_volume();
+    for command in ["key test vol", "decrypt vol plain", "key add vol --recovery"] {
+        let line = format!("{command} --key-file - --token-pin-file -");
+        run(&scratch, &line).fails(1, "can't both come from standard input");
+    }
+}
+
+#[test]
 fn keyslots_of_a_pinned_header_are_wiped_by_a_passphrase_that_is_read_once() {
     let scratch = Scratch::with_volume();
     for new in ["second", "third"] {

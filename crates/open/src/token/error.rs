@@ -8,6 +8,8 @@ use core::fmt;
 pub enum TokenError {
     /// Its type is none that can be used here.
     UnknownType,
+    /// It is for a smart card, whose library this program can't load.
+    NoCards,
     /// It opens no keyslot.
     NoKeyslots,
     /// It does not have the fields of its type.
@@ -44,6 +46,9 @@ pub enum TokenError {
     /// The security key did not do it.
     #[cfg(feature = "fido2")]
     Fido2(atrest_fido2::Fido2Error),
+    /// The smart card did not do it.
+    #[cfg(feature = "pkcs11")]
+    Pkcs11(super::pkcs11::Pkcs11Error),
     /// It was bound by a pin of clevis that is not known here.
     UnknownPin {
         /// What the pin is called.
@@ -89,6 +94,30 @@ pub enum TokenError {
     NoRandom,
     /// None of its keyslots opens with what it has.
     Wrong,
+    /// Too few of several factors are there.
+    FactorsMissing {
+        /// How many have given their share.
+        opened: usize,
+        /// How many are needed.
+        needed: usize,
+        /// What each of the others says.
+        missing: Vec<String>,
+    },
+    /// What gave the secret is not the factor that was enrolled.
+    OtherFactor,
+    /// The passphrase of a factor is wrong.
+    WrongPassphrase,
+    /// Nobody has typed what it asks for.
+    NothingTyped,
+    /// A factor's share is not the one that was made for it, or the list of factors is another.
+    ShareChanged,
+    /// The list of factors is not the one that was made by whoever knew the volume key.
+    NotAuthentic,
+    /// There is no factor with this number.
+    NoFactor {
+        /// The number.
+        number: u8,
+    },
 }
 
 #[cfg(feature = "tpm")]
@@ -111,10 +140,29 @@ impl From<atrest_fido2::Fido2Error> for TokenError {
     }
 }
 
+#[cfg(feature = "pkcs11")]
+impl From<super::pkcs11::Pkcs11Error> for TokenError {
+    fn from(error: super::pkcs11::Pkcs11Error) -> Self {
+        Self::Pkcs11(error)
+    }
+}
+
 impl TokenError {
+    /// Why a token of a type that is not known here can't be used.
+    pub(super) fn unknown(kind: &str) -> Self {
+        if kind == "systemd-pkcs11" { Self::NoCards } else { Self::UnknownType }
+    }
+
     /// Whether it is a token to use, and only its passphrase is missing or wrong.
     pub fn is_refusal(&self) -> bool {
-        !matches!(self, Self::UnknownType | Self::NoKeyslots | Self::Malformed | Self::UnknownField { .. })
+        !matches!(
+            self,
+            Self::UnknownType
+                | Self::NoCards
+                | Self::NoKeyslots
+                | Self::Malformed
+                | Self::UnknownField { .. }
+        )
     }
 }
 
@@ -122,6 +170,9 @@ impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownType => f.write_str("its type can't be used here"),
+            Self::NoCards => f.write_str(
+                "this program can't load the library of a smart card; `atrest` that was built for this system, not a static one, does",
+            ),
             Self::NoKeyslots => f.write_str("it opens no keyslot"),
             Self::Malformed => f.write_str("it does not have the fields of its type"),
             Self::NoKey { description } => {
@@ -140,6 +191,8 @@ impl fmt::Display for TokenError {
             Self::Tpm(error) => error.fmt(f),
             #[cfg(feature = "fido2")]
             Self::Fido2(error) => error.fmt(f),
+            #[cfg(feature = "pkcs11")]
+            Self::Pkcs11(error) => error.fmt(f),
             Self::UnknownPin { name } => write!(f, "clevis' pin {name:?} can't be used here"),
             Self::BadUrl { url } => write!(f, "{url:?} is no address of the form http://HOST[:PORT]"),
             Self::Unreachable { url, error } => write!(f, "the server {url} can't be reached: {error}"),
@@ -156,6 +209,22 @@ impl fmt::Display for TokenError {
             Self::TooLong => f.write_str("it was not asked, as the others took too long"),
             Self::NoRandom => f.write_str("the random source failed"),
             Self::Wrong => f.write_str("no keyslot of it opens with its passphrase"),
+            Self::FactorsMissing { opened, needed, missing } => {
+                // cannot be less: with as many as are needed it opens.
+                let more = needed.saturating_sub(*opened);
+                write!(f, "{needed} of its factors must be there, {opened} are, and {more} more must come: ")?;
+                f.write_str(&missing.join("; "))
+            }
+            Self::OtherFactor => f.write_str("it is another one than was enrolled"),
+            Self::WrongPassphrase => f.write_str("the passphrase is wrong"),
+            Self::NothingTyped => f.write_str("nobody has typed it"),
+            Self::ShareChanged => {
+                f.write_str("its share or the list of factors was changed since it was enrolled")
+            }
+            Self::NotAuthentic => f.write_str(
+                "the list of its factors does not belong to this volume key: it was changed, or the volume was re-encrypted",
+            ),
+            Self::NoFactor { number } => write!(f, "it has no factor {number}"),
         }
     }
 }

@@ -21,6 +21,8 @@ pub enum Factor {
     Tang,
     /// Anything that clevis has bound.
     Clevis,
+    /// Any few of several factors, as clevis or we have them.
+    Threshold,
     /// A key in the kernel's keyring.
     Keyring,
 }
@@ -38,6 +40,7 @@ impl Factor {
             Self::Recovery => kind == recovery::KIND_NAME,
             Self::Tang => pin("tang"),
             Self::Clevis => kind == "clevis",
+            Self::Threshold => token.has_factors() || pin("sss"),
             Self::Keyring => kind == super::keyring::KIND_NAME,
         }
     }

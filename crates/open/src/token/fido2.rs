@@ -101,15 +101,26 @@ pub(super) fn needs(text: &str) -> String {
 fn passphrase(text: &str, help: Help<'_>) -> Result<Passphrase, TokenError> {
     let fields = Fields::parse(text)?;
     let pin = help.pin.filter(|_| fields.pin != Some(false));
+    let touch = &mut || help.person.touch();
+    first_of(Device::all()?, |device| of_key(device, &fields, pin, touch))
+}
+
+/// What the first device says for which the token is. One that is of no use keeps nobody from asking the next.
+fn first_of<D, T>(
+    devices: Vec<D>,
+    mut ask: impl FnMut(&D) -> Result<T, TokenError>,
+) -> Result<T, TokenError> {
     let mut last = TokenError::Fido2(Fido2Error::NotThis);
-    for device in Device::all()? {
-        match of_key(&device, &fields, pin, help.touch) {
+    for device in devices {
+        match ask(&device) {
             Err(TokenError::Fido2(Fido2Error::NotThis)) => {}
-            // Another program may use one of them, and another one be no security key but in name.
+            // Another program may use one of them, another one hang, and another be no security key but in name.
             Err(
                 error @ TokenError::Fido2(
                     Fido2Error::Io(_)
                     | Fido2Error::Busy
+                    | Fido2Error::Slow
+                    | Fido2Error::Malformed
                     | Fido2Error::NoSecrets
                     | Fido2Error::NotThere { .. },
                 ),
@@ -246,6 +257,22 @@ mod tests {
             ("a", Some(true), Some(true), Some(false))
         );
         assert_eq!(needs(&token(more)), "a security key (FIDO2), its PIN and a touch");
+    }
+
+    #[test]
+    fn a_device_that_hangs_or_lies_keeps_nobody_from_asking_the_next() {
+        let of = |answers: Vec<Result<u8, Fido2Error>>| {
+            first_of(answers, |answer| answer.clone().map_err(TokenError::Fido2))
+        };
+        let error = |error: Fido2Error| Err(TokenError::Fido2(error));
+        let useless = [Fido2Error::Slow, Fido2Error::Malformed, Fido2Error::Busy, Fido2Error::NotThis];
+        for device in useless {
+            assert_eq!(of(vec![Err(device.clone()), Ok(7)]), Ok(7), "{device:?}");
+            assert_eq!(of(vec![Err(device.clone())]), error(device));
+        }
+        assert_eq!(of(vec![Err(Fido2Error::Slow), Err(Fido2Error::NotThis)]), error(Fido2Error::Slow));
+        assert_eq!(of(vec![Err(Fido2Error::PinBlocked), Ok(7)]), error(Fido2Error::PinBlocked));
+        assert_eq!(of(Vec::new()), error(Fido2Error::NotThis));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use core::fmt::Display;
 use std::collections::VecDeque;
 use std::vec::IntoIter;
 
-use super::{Token, TokenError};
+use atrest_secret::Passphrase;
+
+use super::{Person, Question, Token, TokenError};
 use crate::{Key, KeySource};
 
 /// How many PINs are tried in a row. A software TPM locks after three, by default.
@@ -50,6 +52,9 @@ impl<S: KeySource<Key = Key>> TokensFirst<S> {
 
     /// The key of a token for which PINs are typed; `None` if it is passed over.
     fn asked(&mut self, token: Token) -> Result<Option<Key>, S::Error> {
+        if token.has_factors() {
+            return self.of_factors(token);
+        }
         for wrong in 0..PINS {
             let Some(pin) = self.then.pin(&token, wrong)? else {
                 let why = if wrong == 0 { TokenError::PinNeeded } else { TokenError::WrongPin };
@@ -57,7 +62,7 @@ impl<S: KeySource<Key = Key>> TokensFirst<S> {
                 return Ok(None);
             };
             let key = match token.is_touched() {
-                true => token.key_touching(Some(&pin), &mut || self.then.touch(&token)),
+                true => token.key_by(Some(&pin), &mut Answers::of(&mut self.then, &token)),
                 false => self.then.during(|| token.key(Some(&pin))),
             };
             match key {
@@ -75,6 +80,55 @@ impl<S: KeySource<Key = Key>> TokensFirst<S> {
         self.pass_over(token, TokenError::WrongPin);
         Ok(None)
     }
+
+    /// The key of a token with several factors, each of which may ask for something.
+    fn of_factors(&mut self, token: Token) -> Result<Option<Key>, S::Error> {
+        let mut answers = Answers::of(&mut self.then, &token);
+        let key = token.key_by(None, &mut answers);
+        match (key, answers.failed) {
+            (Ok(key), _) => {
+                self.tried = Some(token);
+                Ok(Some(Key::Token(key)))
+            }
+            (Err(_), Some(error)) => Err(error),
+            (Err(error), None) => {
+                self.pass_over(token, error);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// A key source as whoever touches and types for one token.
+struct Answers<'a, S: KeySource> {
+    source: &'a mut S,
+    token: &'a Token,
+    failed: Option<S::Error>,
+}
+
+impl<'a, S: KeySource> Answers<'a, S> {
+    fn of(source: &'a mut S, token: &'a Token) -> Self {
+        Self { source, token, failed: None }
+    }
+}
+
+impl<S: KeySource> Person for Answers<'_, S> {
+    fn touch(&mut self) {
+        self.source.touch(self.token);
+    }
+
+    fn answer(&mut self, question: &Question) -> Option<Passphrase> {
+        if self.failed.is_some() {
+            return None;
+        }
+        match self.source.answer(self.token, question) {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.failed = Some(error);
+                None
+            }
+        }
+    }
 }
 
 impl<S: KeySource<Key = Key>> KeySource for TokensFirst<S> {
@@ -83,7 +137,12 @@ impl<S: KeySource<Key = Key>> KeySource for TokensFirst<S> {
 
     fn next_key(&mut self) -> Result<Option<Key>, S::Error> {
         while let Some(token) = self.tokens.next() {
-            match token.key_touching(None, &mut || self.then.touch(&token)) {
+            if token.has_factors() {
+                // Somebody may be asked, for several of them.
+                self.asking.push_back(token);
+                continue;
+            }
+            match token.key_by(None, &mut Answers::of(&mut self.then, &token)) {
                 Ok(key) => {
                     self.tried = Some(token);
                     return Ok(Some(Key::Token(key)));

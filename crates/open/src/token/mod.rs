@@ -5,7 +5,7 @@
 
 #[cfg(feature = "clevis")]
 pub mod clevis;
-#[cfg(any(feature = "fido2", feature = "tpm"))]
+#[cfg(any(feature = "fido2", feature = "pkcs11", feature = "shares", feature = "tpm"))]
 mod enrolled;
 mod error;
 mod factor;
@@ -14,7 +14,14 @@ pub mod fido2;
 mod first;
 mod keyring;
 mod needs;
+mod person;
+#[cfg(feature = "pkcs11")]
+pub mod pkcs11;
 pub mod recovery;
+#[cfg(any(feature = "clevis", feature = "shares"))]
+mod shamir;
+#[cfg(feature = "shares")]
+pub mod shares;
 #[cfg(feature = "tpm")]
 pub mod tpm2;
 
@@ -22,11 +29,12 @@ use atrest_secret::Passphrase;
 use atrest_volume::luks2::PIN_TOKEN;
 use atrest_volume::{LockedVolume, TokenInfo, UnlockError};
 
-#[cfg(any(feature = "fido2", feature = "tpm"))]
+#[cfg(any(feature = "fido2", feature = "pkcs11", feature = "shares", feature = "tpm"))]
 pub use enrolled::Enrolled;
 pub use error::TokenError;
 pub use factor::Factor;
 pub use first::TokensFirst;
+pub use person::{Nobody, Person, Question, Wanted};
 
 use crate::MayBeWrongKey;
 
@@ -41,13 +49,16 @@ struct Kind {
 struct Help<'a> {
     /// The PIN, if one was typed.
     #[cfg_attr(
-        not(any(feature = "fido2", feature = "tpm")),
+        not(any(feature = "fido2", feature = "pkcs11", feature = "shares", feature = "tpm")),
         expect(dead_code, reason = "nobody asks for it")
     )]
     pin: Option<&'a Passphrase>,
-    /// Called when a security key has to be touched.
-    #[cfg_attr(not(feature = "fido2"), expect(dead_code, reason = "nobody asks for it"))]
-    touch: &'a mut dyn FnMut(),
+    /// Who touches a security key, and answers questions.
+    #[cfg_attr(
+        not(any(feature = "fido2", feature = "shares")),
+        expect(dead_code, reason = "nobody asks for it")
+    )]
+    person: &'a mut dyn Person,
 }
 
 /// The types that can be used.
@@ -57,6 +68,10 @@ const KINDS: &[Kind] = &[
     clevis::KIND,
     #[cfg(feature = "fido2")]
     fido2::KIND,
+    #[cfg(feature = "pkcs11")]
+    pkcs11::KIND,
+    #[cfg(feature = "shares")]
+    shares::KIND,
     #[cfg(feature = "tpm")]
     tpm2::KIND,
 ];
@@ -83,6 +98,11 @@ impl Token {
         self.info.kind == "systemd-fido2"
     }
 
+    /// Whether several factors may be asked for what opens it.
+    pub fn has_factors(&self) -> bool {
+        self.info.kind == "atrest-shares"
+    }
+
     /// Whether it is of a type that can be used.
     pub fn is_known(&self) -> bool {
         KINDS.iter().any(|kind| kind.name == self.info.kind)
@@ -93,11 +113,12 @@ impl Token {
     /// # Errors
     /// [`TokenError`]: it is of a type that is not known, what it names is not there, or it needs a PIN.
     pub fn passphrase(&self, pin: Option<&Passphrase>) -> Result<Passphrase, TokenError> {
-        self.passphrase_helped(Help { pin, touch: &mut || {} })
+        self.passphrase_helped(Help { pin, person: &mut Nobody })
     }
 
     fn passphrase_helped(&self, help: Help<'_>) -> Result<Passphrase, TokenError> {
-        let kind = KINDS.iter().find(|kind| kind.name == self.info.kind).ok_or(TokenError::UnknownType)?;
+        let kind = KINDS.iter().find(|kind| kind.name == self.info.kind);
+        let kind = kind.ok_or_else(|| TokenError::unknown(&self.info.kind))?;
         (kind.passphrase)(&self.text, help)
     }
 
@@ -106,22 +127,18 @@ impl Token {
     /// # Errors
     /// [`TokenError`].
     pub fn key(&self, pin: Option<&Passphrase>) -> Result<TokenKey, TokenError> {
-        self.key_touching(pin, &mut || {})
+        self.key_by(pin, &mut Nobody)
     }
 
-    /// The passphrase, with the keyslots that it opens. `touch` is called if somebody has to touch a security key.
+    /// The passphrase, with the keyslots that it opens. The person touches security keys, and answers for factors.
     ///
     /// # Errors
     /// [`TokenError`].
-    pub fn key_touching(
-        &self,
-        pin: Option<&Passphrase>,
-        touch: &mut dyn FnMut(),
-    ) -> Result<TokenKey, TokenError> {
+    pub fn key_by(&self, pin: Option<&Passphrase>, person: &mut dyn Person) -> Result<TokenKey, TokenError> {
         if self.info.keyslots.is_empty() {
             return Err(TokenError::NoKeyslots);
         }
-        let passphrase = self.passphrase_helped(Help { pin, touch })?;
+        let passphrase = self.passphrase_helped(Help { pin, person })?;
         Ok(TokenKey { token: self.info.id, keyslots: self.info.keyslots.clone(), passphrase })
     }
 }

@@ -103,10 +103,26 @@ pub struct Bound {
 }
 
 impl Bound {
+    pub(super) fn of(passphrase: SecretBytes, jwe: Value) -> Self {
+        Self { passphrase: Passphrase::new(passphrase), jwe }
+    }
+
     /// The token's text, for the keyslot that was made.
     pub fn token(&self, keyslot: u32) -> String {
-        json!({ "type": KIND_NAME, "keyslots": [keyslot.to_string()], "jwe": self.jwe }).to_string()
+        token(&[keyslot], &self.jwe)
     }
+
+    /// The token, for no keyslot.
+    #[cfg(feature = "shares")]
+    pub(in crate::token) fn fields(&self) -> Value {
+        json!({ "type": KIND_NAME, "jwe": self.jwe })
+    }
+}
+
+/// The text of a token for these keyslots.
+pub(super) fn token(keyslots: &[u32], jwe: &Value) -> String {
+    let keyslots: Vec<_> = keyslots.iter().map(u32::to_string).collect();
+    json!({ "type": KIND_NAME, "keyslots": keyslots, "jwe": jwe }).to_string()
 }
 
 /// Makes a passphrase, and encrypts it so that the server is needed to decrypt it. The server is not asked.
@@ -114,10 +130,22 @@ impl Bound {
 /// # Errors
 /// [`TokenError::NoRandom`].
 pub fn bind(url: &str, advertised: &Advertised) -> Result<Bound, TokenError> {
+    let passphrase = fresh()?;
+    let jwe = encrypt(url, advertised, &passphrase)?;
+    Ok(Bound::of(passphrase, jwe))
+}
+
+/// A fresh passphrase.
+pub(super) fn fresh() -> Result<SecretBytes, TokenError> {
     let mut random = SecretArray::<RANDOM>::zeroed();
     OsRandom.fill(&mut *random).map_err(|_| TokenError::NoRandom)?;
     let mut passphrase = SecretBytes::zeroed(Base64UrlUnpadded::encoded_len(&*random));
     Base64UrlUnpadded::encode(&*random, &mut passphrase).map_err(|_| TokenError::Malformed)?;
+    Ok(passphrase)
+}
+
+/// Encrypts a text so that the server is needed to decrypt it.
+pub(super) fn encrypt(url: &str, advertised: &Advertised, text: &[u8]) -> Result<Value, TokenError> {
     let mut key = SecretArray::<32>::zeroed();
     let ephemeral = with_wiped_stack(|| {
         let mut ours = curve::scalar()?;
@@ -133,10 +161,7 @@ pub fn bind(url: &str, advertised: &Advertised) -> Result<Bound, TokenError> {
         "epk": curve::jwk(&ephemeral, None)?,
         "kid": curve::thumbprint(&advertised.exchange, atrest_kdf::Hash::Sha256)?,
     });
-    let mut iv = [0; 12];
-    OsRandom.fill(&mut iv).map_err(|_| TokenError::NoRandom)?;
-    let jwe = jwe::encrypt(&key, iv, &header, &passphrase)?;
-    Ok(Bound { passphrase: Passphrase::new(passphrase), jwe })
+    jwe::encrypt(&key, &header, text)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use aes_gcm::aead::AeadInOut;
 use aes_gcm::{Aes256Gcm, KeyInit};
-use atrest_secret::{SecretArray, SecretBytes, with_wiped_stack};
+use atrest_secret::{OsRandom, Random, SecretArray, SecretBytes, with_wiped_stack};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use serde_json::Value;
 
@@ -92,12 +92,9 @@ impl Jwe {
 }
 
 /// Encrypts a text to a key, with this header, in the JSON form with one recipient.
-pub fn encrypt(
-    key: &SecretArray<32>,
-    iv: [u8; 12],
-    header: &Value,
-    text: &[u8],
-) -> Result<Value, TokenError> {
+pub fn encrypt(key: &SecretArray<32>, header: &Value, text: &[u8]) -> Result<Value, TokenError> {
+    let mut iv = [0; 12];
+    OsRandom.fill(&mut iv).map_err(|_| TokenError::NoRandom)?;
     let protected = Base64UrlUnpadded::encode_string(header.to_string().as_bytes());
     let mut ciphertext = SecretBytes::copy_from(text);
     let tag = with_wiped_stack(|| {
@@ -112,4 +109,10 @@ pub fn encrypt(
         "protected": protected,
         "tag": Base64UrlUnpadded::encode_string(&tag),
     }))
+}
+
+/// The form with dots of one in the JSON form.
+pub fn compacted(flattened: &Value) -> Result<String, TokenError> {
+    let text = |name: &str| flattened.get(name).and_then(Value::as_str).ok_or(BAD);
+    Ok(format!("{}..{}.{}.{}", text("protected")?, text("iv")?, text("ciphertext")?, text("tag")?))
 }

@@ -9,6 +9,7 @@ mod http;
 mod jwe;
 mod sss;
 mod tang;
+mod threshold;
 #[cfg(feature = "tpm")]
 mod tpm2;
 
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 pub use bind::{Advertised, Bound, advertised, bind};
 use jwe::Jwe;
+pub use threshold::{Pin, bind_threshold, replace, shares};
 
 use super::{Help, Kind, TokenError};
 
@@ -115,6 +117,10 @@ struct Opening {
 }
 
 impl Opening {
+    fn until(end: Instant) -> Self {
+        Self { depth: 0, pins: 0, end }
+    }
+
     /// What is encrypted in it.
     fn open(&mut self, jwe: &Jwe) -> Result<SecretBytes, TokenError> {
         self.pins += 1;

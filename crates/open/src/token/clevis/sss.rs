@@ -1,23 +1,17 @@
 //! `sss`: any t of some shares restore the key (Shamir, How to Share a Secret, 1979), each of which is a text for a pin of its own.
 
-use atrest_secret::{SecretArray, SecretBytes, with_wiped_stack};
-use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
-use crypto_bigint::{Odd, U256};
+use atrest_secret::{SecretArray, SecretBytes};
 use serde_json::Value;
 
 use super::jwe::{Jwe, bytes};
 use crate::token::TokenError;
-
-/// Bytes of a number of the field.
-const LEN: usize = 32;
-
-type Number = FixedMontyForm<4>;
+use crate::token::shamir::{Field, LEN};
 
 /// The shares, and how many of them are needed.
 #[derive(Debug)]
 pub struct Threshold {
     needed: usize,
-    field: FixedMontyParams<4>,
+    field: Field,
     shares: Vec<Jwe>,
 }
 
@@ -27,17 +21,19 @@ impl Threshold {
         let needed = pin.get("t").and_then(Value::as_u64).and_then(|needed| usize::try_from(needed).ok());
         let needed = needed.filter(|needed| *needed > 0).ok_or(bad.clone())?;
         let prime: [u8; LEN] = bytes(pin.get("p"))?.try_into().map_err(|_| bad.clone())?;
-        let prime = Odd::new(U256::from_be_slice(&prime)).into_option().ok_or(bad.clone())?;
-        if *prime == U256::ONE {
-            return Err(bad);
-        }
+        let field = Field::of(&prime)?;
         let shares = pin.get("jwe").and_then(Value::as_array).ok_or(bad.clone())?;
         let shares = shares.iter().map(|share| Jwe::compact(share.as_str().ok_or(TokenError::Malformed)?));
         let shares = shares.collect::<Result<Vec<_>, _>>()?;
         if needed > shares.len() {
             return Err(bad);
         }
-        Ok(Self { needed, field: FixedMontyParams::new_vartime(prime), shares })
+        Ok(Self { needed, field, shares })
+    }
+
+    /// Over which the key is shared.
+    pub fn field(&self) -> &Field {
+        &self.field
     }
 
     /// How many shares are needed.
@@ -53,8 +49,16 @@ impl Threshold {
     /// The key, from the first shares that `open` opens.
     pub fn key(
         &self,
+        open: impl FnMut(&Jwe) -> Result<SecretBytes, TokenError>,
+    ) -> Result<SecretArray<LEN>, TokenError> {
+        self.field.value(&self.open(open)?, &[0; LEN])
+    }
+
+    /// As many shares as are needed: the first that `open` opens.
+    pub fn open(
+        &self,
         mut open: impl FnMut(&Jwe) -> Result<SecretBytes, TokenError>,
-    ) -> Result<SecretArray<32>, TokenError> {
+    ) -> Result<Vec<SecretBytes>, TokenError> {
         let mut opened = Vec::new();
         let mut failed = Vec::new();
         for share in &self.shares {
@@ -64,42 +68,11 @@ impl Threshold {
                 Err(error) => failed.push(error.to_string()),
             }
             if opened.len() == self.needed {
-                let mut key = SecretArray::zeroed();
-                with_wiped_stack(|| self.at_zero(&opened, &mut key))?;
-                return Ok(key);
+                return Ok(opened);
             }
         }
         let why = failed.join("; ");
         Err(TokenError::TooFew { opened: opened.len(), needed: self.needed, why })
-    }
-
-    /// A share's point: x, and y.
-    fn point(&self, share: &[u8]) -> Result<[Number; 2], TokenError> {
-        match share.as_chunks::<LEN>() {
-            ([x, y], []) => Ok([x, y].map(|number| Number::new(&U256::from_be_slice(number), &self.field))),
-            _ => Err(TokenError::Malformed),
-        }
-    }
-
-    /// What the polynomial through these points is at zero (Lagrange). Numbers are made of the shares each time anew, so that they lie on
-    /// the stack alone, which the caller wipes.
-    fn at_zero(&self, shares: &[SecretBytes], key: &mut SecretArray<LEN>) -> Result<(), TokenError> {
-        let mut sum = Number::zero(&self.field);
-        for (at, share) in shares.iter().enumerate() {
-            let [x, y] = self.point(share)?;
-            let (mut above, mut below) = (y, Number::one(&self.field));
-            for (_, other) in shares.iter().enumerate().filter(|(other, _)| *other != at) {
-                let [other, _] = self.point(other)?;
-                above *= &other;
-                below *= &(other - x);
-            }
-            // Two shares at one place tell as much as one.
-            let inverse = below.invert().into_option().ok_or(TokenError::Malformed)?;
-            sum += &(above * inverse);
-        }
-        let number = sum.retrieve().to_be_bytes();
-        key.iter_mut().zip(number.as_ref() as &[u8]).for_each(|(to, from)| *to = *from);
-        Ok(())
     }
 }
 

@@ -1,13 +1,13 @@
 //! `tpm2`: a TPM has sealed the key, to PCRs or to nothing but itself.
 
 use atrest_kdf::Hash;
-use atrest_secret::SecretArray;
+use atrest_secret::{OsRandom, Random, SecretArray, SecretBytes};
 use atrest_tpm::{Bank, Device, Pcrs, Policy, Sealed, Template, Tpm};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::jwe::bytes;
+use super::jwe::{self, bytes};
 use crate::token::TokenError;
 
 /// The sealed key as a JSON Web Key, whose text is not copied.
@@ -72,4 +72,48 @@ impl Binding {
             _ => Err(TokenError::Malformed),
         }
     }
+}
+
+/// What stands before and after the key in the text that is sealed.
+const BEFORE: &[u8] = br#"{"alg":"A256GCM","k":""#;
+const AFTER: &[u8] = b"\",\"key_ops\":[\"encrypt\",\"decrypt\"],\"kty\":\"oct\"}\n";
+
+/// Encrypts a text to a key that this machine's TPM has sealed, to these PCRs as they are now, or, if the mask is 0, to nothing but itself.
+pub fn encrypt(mask: u32, text: &[u8]) -> Result<Value, TokenError> {
+    let mut tpm = Tpm::open(&Device::from_environment()?)?;
+    let pcrs = match mask {
+        0 => None,
+        mask => Some(Pcrs { bank: tpm.bank_in_use(mask)?, mask }),
+    };
+    let mut key = SecretArray::<32>::zeroed();
+    OsRandom.fill(&mut *key).map_err(|_| TokenError::NoRandom)?;
+    let mut k = SecretArray::<43>::zeroed();
+    Base64UrlUnpadded::encode(&*key, &mut *k).map_err(|_| TokenError::Malformed)?;
+    let mut jwk = SecretBytes::zeroed(BEFORE.len() + k.len() + AFTER.len());
+    jwk.iter_mut().zip(BEFORE.iter().chain(k.iter()).chain(AFTER)).for_each(|(to, from)| *to = *from);
+    let parent = tpm.create_primary(Template::Ecc(Hash::Sha256))?;
+    let sealed = match pcrs {
+        None => tpm.seal_without_policy(&parent, &jwk)?,
+        Some(_) => {
+            let policy = Policy { pcrs, ..Policy::default() };
+            tpm.seal(&parent, &policy, &SecretArray::zeroed(), &jwk)?.sealed
+        }
+    };
+    let part = |bytes: &[u8]| {
+        let len = u16::try_from(bytes.len()).map_err(|_| TokenError::Malformed)?;
+        Ok::<_, TokenError>(Base64UrlUnpadded::encode_string(&[&len.to_be_bytes()[..], bytes].concat()))
+    };
+    let mut pin = json!({
+        "hash": "sha256",
+        "key": "ecc",
+        "jwk_pub": part(&sealed.public)?,
+        "jwk_priv": part(&sealed.private)?,
+    });
+    if let (Some(pcrs), Some(object)) = (pcrs, pin.as_object_mut()) {
+        let list = (0..24).filter(|pcr| mask >> pcr & 1 == 1).map(|pcr: u32| pcr.to_string());
+        object.insert("pcr_bank".into(), pcrs.bank.name().into());
+        object.insert("pcr_ids".into(), list.collect::<Vec<_>>().join(",").into());
+    }
+    let header = json!({ "alg": "dir", "enc": "A256GCM", "clevis": { "pin": "tpm2", "tpm2": pin } });
+    jwe::encrypt(&key, &header, text)
 }

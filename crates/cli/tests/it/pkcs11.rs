@@ -1,0 +1,130 @@
+//! Volumes that a smart card opens, with cards of SoftHSM: enrolled by systemd 252, which Debian has, and by us.
+
+use std::time::Duration;
+
+use atrest_testkit::SoftCards;
+use atrest_testkit::oracle::Outcome;
+
+use crate::common::{Ran, Scratch};
+
+fn atrest(scratch: &Scratch, cards: &SoftCards, line: &str) -> Ran {
+    cards.seen_by(scratch.program(env!("CARGO_BIN_EXE_atrest"))).words(line).without_terminal().run().into()
+}
+
+/// Has systemd enrol the key of a card on `vol`.
+fn enrol(scratch: &Scratch, cards: &SoftCards, uri: &str) {
+    let passphrase = String::from_utf8(scratch.read("key")).expect("text");
+    let program = cards.seen_by(scratch.program("systemd-cryptenroll"));
+    let program = program.arg(format!("--pkcs11-token-uri={uri}")).arg("vol").env("PASSWORD", passphrase);
+    program.env("PIN", "1234").limit(Duration::from_secs(60)).ok();
+}
+
+/// What cryptsetup says, which has systemd's library open a token.
+fn opened_by_systemd(scratch: &Scratch, cards: &SoftCards, token: u32) -> Outcome {
+    let line = format!("open --test-passphrase --verbose --token-only --token-id {token} vol");
+    let program = cards.seen_by(scratch.program("cryptsetup")).words(&line);
+    program.stdin("1234").limit(Duration::from_secs(60)).run()
+}
+
+fn with_card() -> (Scratch, SoftCards) {
+    let (scratch, cards) = (Scratch::with_volume(), SoftCards::new());
+    cards.plug_in("work");
+    cards.put_key("work", "disk", "01");
+    scratch.file("pin", "1234");
+    scratch.file("wrong", "4321");
+    (scratch, cards)
+}
+
+#[test]
+fn what_systemd_enrolled_opens_by_the_card_and_its_pin() {
+    let (scratch, cards) = with_card();
+    enrol(&scratch, &cards, "pkcs11:token=work;object=disk");
+    let test = |cards: &SoftCards, more: &str| {
+        atrest(&scratch, cards, &format!("key test vol --token-only --token-id 0 {more}"))
+    };
+    test(&cards, "--token-pin-file pin").ok();
+    atrest(&scratch, &cards, "decrypt vol plain --token-id 0 --token-pin-file pin").ok();
+    test(&cards, "").fails(2, "token 0 (systemd-pkcs11): it needs a PIN");
+    test(&cards, "--token-pin-file wrong").fails(2, "token 0 (systemd-pkcs11): the PIN is wrong");
+    let list = atrest(&scratch, &cards, "key list vol").ok().stdout;
+    assert!(list.contains("the smart card \"work\" and its PIN"), "{list}");
+    // The library may be named instead of found.
+    let named = cards.seen_by(scratch.program(env!("CARGO_BIN_EXE_atrest")));
+    let named = named.words("key test vol --token-only --token-pin-file pin");
+    Ran::from(named.env("ATREST_PKCS11_MODULE", cards.module()).without_terminal().run()).ok();
+    let missing = cards.seen_by(scratch.program(env!("CARGO_BIN_EXE_atrest")));
+    let missing = missing.words("key test vol --token-only --token-pin-file pin");
+    Ran::from(missing.env("ATREST_PKCS11_MODULE", "/nowhere/module.so").without_terminal().run())
+        .fails(2, "the library for smart cards, /nowhere/module.so, can't be loaded");
+    // Another card of the same name, and none.
+    let others = SoftCards::new();
+    test(&others, "--token-pin-file pin").fails(2, "the smart card is not plugged in");
+    others.plug_in("work");
+    test(&others, "--token-pin-file pin").fails(2, "the smart card has no such RSA key");
+    others.put_key("work", "disk", "01");
+    test(&others, "--token-pin-file pin").fails(2, "token 0 (systemd-pkcs11): ");
+    cards.plug_in("work");
+    test(&cards, "--token-pin-file pin").fails(2, "2 smart cards are plugged in that may be meant");
+}
+
+#[test]
+fn what_we_enrol_opens_here_and_by_systemd() {
+    let (scratch, cards) = with_card();
+    let add = |line: &str| atrest(&scratch, &cards, &format!("key add vol --key-file key {line}"));
+    let before = scratch.read("vol");
+    add("--pkcs11 pkcs11:token=work --pin-file wrong").fails(4, "no keyslot is made: the PIN is wrong");
+    add("--pkcs11 pkcs11:token=play --pin-file pin")
+        .fails(4, "no keyslot is made: the smart card is not plugged in");
+    add("--pkcs11 pkcs11:token=work;object=other --pin-file pin")
+        .fails(4, "the smart card has no such RSA key");
+    add("--pkcs11 work --pin-file pin").fails(4, "is no URI of a smart card");
+    add("--pkcs11 pkcs11:token=work?module-path=/tmp/evil.so")
+        .fails(4, "has \"module-path\", which is not used here");
+    add("--pkcs11 auto").fails(1, "--pin-file");
+    add("--tang http://127.0.0.1:1 --pin-file pin").fails(1, "--pin-file goes with");
+    assert!(scratch.read("vol") == before, "nothing is written");
+    for uri in ["auto", "pkcs11:token=work", "pkcs11:token=work;object=disk", "pkcs11:id=%01"] {
+        add(&format!("--pkcs11 {uri} --pin-file pin")).ok();
+    }
+    for token in 0..4_u32 {
+        let line = format!("key test vol --token-only --token-id {token} --token-pin-file pin");
+        atrest(&scratch, &cards, &line).ok();
+        let opened = opened_by_systemd(&scratch, &cards, token);
+        let said = opened.messages() + &opened.text();
+        assert!(
+            opened.is_ok() && said.contains(&format!("Key slot {} unlocked", token + 1)),
+            "{token}: {said}"
+        );
+    }
+    // One more key, and it must be said which.
+    cards.put_key("work", "second", "02");
+    add("--pkcs11 pkcs11:token=work --pin-file pin")
+        .fails(4, "the smart card has 2 RSA keys that may be meant");
+    add("--pkcs11 pkcs11:token=work;object=second --pin-file pin").ok();
+    let wiped = atrest(&scratch, &cards, "key remove vol --kind pkcs11 --key-file key --json").ok().json();
+    assert_eq!(wiped["keyslots"], serde_json::json!([1, 2, 3, 4, 5]));
+}
+
+#[test]
+fn a_card_is_one_of_several_factors_and_takes_the_place_of_another() {
+    let (scratch, cards) = with_card();
+    scratch.file("one", "one");
+    scratch.file("two", "two");
+    let cheap = "--pbkdf-force-iterations 4 --pbkdf-memory 32 --pbkdf-parallel 1";
+    let factors = "--any 2 pkcs11=pkcs11:token=work;object=disk passphrase=one passphrase=two";
+    atrest(&scratch, &cards, &format!("key add vol --key-file key --pin-file pin {cheap} {factors}")).ok();
+    let test =
+        |cards: &SoftCards, more: &str| atrest(&scratch, cards, &format!("key test vol --token-only {more}"));
+    test(&cards, "--factor-file 1=pin --factor-file 3=two").ok();
+    let none = SoftCards::new();
+    test(&none, "--factor-file 2=one --factor-file 3=two").ok();
+    test(&none, "--factor-file 1=pin --factor-file 3=two").fails(
+        2,
+        "factor 1 (the smart card \"work\" and its PIN): the smart card is not plugged in; factor 2 (a passphrase): nobody has typed it",
+    );
+    cards.plug_in("spare");
+    cards.put_key("spare", "disk", "01");
+    let line = "key replace vol 2 pkcs11=pkcs11:token=spare --pin-file pin --key-file key";
+    atrest(&scratch, &cards, line).ok();
+    test(&cards, "--factor-file 1=pin --factor-file 2=pin").ok();
+}

@@ -1,0 +1,171 @@
+//! A smart card, through the library that knows it. The library is believed: it runs in this process.
+
+use atrest_secret::{Passphrase, SecretBytes, wipe};
+use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
+use cryptoki::error::{Error, RvError};
+use cryptoki::mechanism::Mechanism;
+use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
+use cryptoki::session::{Session, UserType};
+use cryptoki::slot::Slot;
+use cryptoki::types::RawAuthPin;
+
+use super::Pkcs11Error;
+use super::uri::Uri;
+use crate::token::TokenError;
+
+/// Names the library. Without it, p11-kit's is taken, which knows those that the system has set up.
+const MODULE: &str = "ATREST_PKCS11_MODULE";
+const PROXY: &str = "p11-kit-proxy.so";
+
+fn failed(error: Error) -> Pkcs11Error {
+    Pkcs11Error::Failed { error: error.to_string() }
+}
+
+/// The one card that a URI means.
+pub struct Card {
+    module: Pkcs11,
+    slot: Slot,
+    /// The URI of exactly this card.
+    pub uri: Uri,
+    needs_pin: bool,
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        // Nothing can be done about one that does not end.
+        let _ = self.module.clone().finalize();
+    }
+}
+
+impl Card {
+    /// Looks for it among those that are plugged in.
+    pub fn find(uri: &Uri) -> Result<Self, Pkcs11Error> {
+        let named = std::env::var_os(MODULE).filter(|module| !module.is_empty());
+        let name = named.unwrap_or_else(|| PROXY.into()); // intended: the library of the system
+        let missing = |error: Error| {
+            let module = name.to_string_lossy().into_owned();
+            Pkcs11Error::NoModule { module, error: error.to_string() }
+        };
+        let module = Pkcs11::new(&name).map_err(missing)?;
+        match module.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)) {
+            Ok(()) | Err(Error::Pkcs11(RvError::CryptokiAlreadyInitialized, _)) => {}
+            Err(error) => return Err(missing(error)),
+        }
+        let mut cards = Vec::new();
+        for slot in module.get_slots_with_token().map_err(failed)? {
+            // One that was pulled meanwhile is none.
+            let Ok(info) = module.get_token_info(slot) else { continue };
+            let texts = [info.label(), info.serial_number(), info.manufacturer_id(), info.model()];
+            if info.token_initialized() && uri.is_of(texts) {
+                let [token, serial, manufacturer, model] = texts.map(|text| Some(text.to_owned()));
+                let uri = Uri { token, serial, manufacturer, model, ..uri.clone() };
+                // A card with keys of its own to type on asks by itself.
+                let needs_pin = info.login_required() && !info.protected_authentication_path();
+                cards.push((slot, uri, needs_pin));
+            }
+        }
+        match (cards.pop(), cards.len()) {
+            (None, _) => Err(Pkcs11Error::NoCard),
+            (Some((slot, uri, needs_pin)), 0) => Ok(Self { module, slot, uri, needs_pin }),
+            (Some(_), others) => Err(Pkcs11Error::SeveralCards { count: others + 1 }),
+        }
+    }
+
+    /// Shows the PIN to the card.
+    ///
+    /// # Errors
+    /// [`TokenError::PinNeeded`], [`TokenError::WrongPin`], [`Pkcs11Error::LastTry`], [`Pkcs11Error::Locked`].
+    pub fn log_in(&self, pin: Option<&Passphrase>) -> Result<LoggedIn, TokenError> {
+        if self.needs_pin && pin.is_none() {
+            return Err(TokenError::PinNeeded);
+        }
+        let session = self.module.open_ro_session(self.slot).map_err(failed)?;
+        let logged_in = match pin.filter(|_| self.needs_pin) {
+            // It wipes its copy.
+            Some(pin) => {
+                session.login_with_raw(UserType::User, &RawAuthPin::new(Box::new(pin.expose().to_vec())))
+            }
+            None => session.login(UserType::User, None),
+        };
+        match logged_in {
+            Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => Ok(LoggedIn(session)),
+            Err(Error::Pkcs11(RvError::PinLocked, _)) => Err(Pkcs11Error::Locked.into()),
+            Err(Error::Pkcs11(RvError::PinIncorrect | RvError::PinLenRange | RvError::PinInvalid, _)) => {
+                let info = self.module.get_token_info(self.slot).map_err(failed)?;
+                match (info.user_pin_locked(), info.user_pin_final_try()) {
+                    (true, _) => Err(Pkcs11Error::Locked.into()),
+                    (false, true) => Err(Pkcs11Error::LastTry.into()),
+                    (false, false) => Err(TokenError::WrongPin),
+                }
+            }
+            Err(error) => Err(failed(error).into()),
+        }
+    }
+}
+
+/// A card that has seen its PIN.
+pub struct LoggedIn(Session);
+
+impl LoggedIn {
+    /// The one private RSA key that a URI means.
+    pub fn key(&self, uri: &Uri) -> Result<ObjectHandle, Pkcs11Error> {
+        let mut wanted = vec![Attribute::Class(ObjectClass::PRIVATE_KEY), Attribute::KeyType(KeyType::RSA)];
+        wanted.extend(uri.object.clone().map(Attribute::Label));
+        wanted.extend(uri.id.clone().map(Attribute::Id));
+        let mut keys = self.0.find_objects(&wanted).map_err(failed)?;
+        if keys.len() > 1 {
+            // Others may sign alone.
+            wanted.push(Attribute::Decrypt(true));
+            keys = self.0.find_objects(&wanted).map_err(failed)?;
+        }
+        match keys[..] {
+            [] => Err(Pkcs11Error::NoKey),
+            [key] => Ok(key),
+            _ => Err(Pkcs11Error::SeveralKeys { count: keys.len() }),
+        }
+    }
+
+    /// Decrypts by RSA with the padding of PKCS#1 1.5.
+    pub fn decrypt(&self, key: ObjectHandle, text: &[u8]) -> Result<SecretBytes, Pkcs11Error> {
+        let mut decrypted = self.0.decrypt(&Mechanism::RsaPkcs, key, text).map_err(|error| match error {
+            Error::Pkcs11(
+                RvError::EncryptedDataInvalid
+                | RvError::EncryptedDataLenRange
+                | RvError::DataInvalid
+                | RvError::GeneralError
+                | RvError::FunctionFailed,
+                _,
+            ) => Pkcs11Error::NotDecrypted,
+            error => failed(error),
+        })?;
+        let secret = SecretBytes::copy_from(&decrypted);
+        wipe(&mut decrypted);
+        Ok(secret)
+    }
+
+    /// The modulus and the public exponent of a key, big-endian, and its identifier on the card.
+    pub fn public(&self, key: ObjectHandle) -> Result<Public, Pkcs11Error> {
+        let kinds = [AttributeType::Modulus, AttributeType::PublicExponent, AttributeType::Id];
+        let mut public = Public::default();
+        for attribute in self.0.get_attributes(key, &kinds).map_err(failed)? {
+            match attribute {
+                Attribute::Modulus(modulus) => public.modulus = modulus,
+                Attribute::PublicExponent(exponent) => public.exponent = exponent,
+                Attribute::Id(id) => public.id = id,
+                _ => {}
+            }
+        }
+        match public.modulus.is_empty() || public.exponent.is_empty() {
+            true => Err(Pkcs11Error::BadKey),
+            false => Ok(public),
+        }
+    }
+}
+
+/// The public part of an RSA key.
+#[derive(Debug, Default)]
+pub struct Public {
+    pub modulus: Vec<u8>,
+    pub exponent: Vec<u8>,
+    pub id: Vec<u8>,
+}
