@@ -27,6 +27,7 @@ pub fn dump(request: &Request, words: Vec<OsString>, shown: bool, output: &Outpu
     let at = |failure: Failure| failure.at(&line.path);
     let not_held = |error: atrest_open::HeldError| Failure::from(error.error).at(&error.path);
     let held = Held::open(&line.path, line.unlock.header.as_deref(), false).map_err(not_held)?;
+    let held = if line.unlock.tcrypt.tcrypt_system { held.with_drive().map_err(not_held)? } else { held };
     let opened = foreign::header(&line.path, &held, &line.unlock, output)?;
     if !shown {
         return Ok(0);
