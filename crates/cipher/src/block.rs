@@ -1,5 +1,7 @@
 //! Block ciphers and their blocks, and small arithmetic on these.
 
+use crate::gf128;
+
 /// One cipher block.
 pub(crate) type Block = [u8; 16];
 
@@ -49,12 +51,32 @@ pub(crate) trait BlockCipher: Sized {
             Direction::Decrypt => self.decrypt(blocks),
         }
     }
+
+    /// Xors `masks` to as many blocks.
+    #[inline(always)]
+    fn mask(&self, blocks: &mut [Block], masks: &[Block]) {
+        xor_all(blocks, masks);
+    }
+
+    /// Writes `first` and what comes of it by doubling it again and again in GF(2^128), little-endian, and returns the last one.
+    #[inline(always)]
+    fn doublings(&self, first: u128, to: &mut [Block]) -> u128 {
+        gf128::doublings(first, to)
+    }
 }
 
 /// Exclusive or of two blocks.
 #[inline(always)]
 pub(crate) fn xor(a: &Block, b: &Block) -> Block {
     (u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)).to_ne_bytes()
+}
+
+/// Xors each of `others` to the block that stands in its place.
+#[inline(always)]
+pub(crate) fn xor_all(blocks: &mut [Block], others: &[Block]) {
+    for (block, other) in blocks.iter_mut().zip(others) {
+        *block = xor(block, other);
+    }
 }
 
 /// Hands over `COUNT` blocks at a time, and one at a time what is left.

@@ -9,6 +9,18 @@ pub(crate) const fn double(a: u128) -> u128 {
     (a << 1) ^ (0x87 & 0u128.wrapping_sub(a >> 127))
 }
 
+/// Writes `first` and what comes of it by doubling it again and again, and returns the last one.
+pub(crate) fn doublings(first: u128, to: &mut [[u8; 16]]) -> u128 {
+    let mut last = first;
+    let mut next = first;
+    for slot in to {
+        last = next;
+        *slot = next.to_le_bytes();
+        next = double(next);
+    }
+    last
+}
+
 /// x^`power` times `a`; time depends on `power` only, and on no more than its logarithm.
 pub(crate) fn times_x_to(mut a: u128, mut power: usize) -> u128 {
     // So far, steps of 64 take less than a multiplication.

@@ -77,6 +77,18 @@ macro_rules! other_ciphers {
                     $(#[cfg(feature = $feature)] Self::$name(cipher) => cipher.apply(direction, blocks),)+
                 }
             }
+
+            fn mask(&self, blocks: &mut [Block], masks: &[Block]) {
+                match self {
+                    $(#[cfg(feature = $feature)] Self::$name(cipher) => cipher.mask(blocks, masks),)+
+                }
+            }
+
+            fn doublings(&self, first: u128, to: &mut [Block]) -> u128 {
+                match self {
+                    $(#[cfg(feature = $feature)] Self::$name(cipher) => cipher.doublings(first, to),)+
+                }
+            }
         }
     };
 }

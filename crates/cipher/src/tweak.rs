@@ -3,7 +3,7 @@
 //! The rule is a type of its own, orthogonal to cipher and mode: the modes see nothing but finished IVs. Rules that
 //! read or alter the data, or need a key of their own, are in [`data_rule`](crate::data_rule).
 
-use crate::block::{Block, BlockCipher, LANES};
+use crate::block::{Block, BlockCipher, LANES, WIDE};
 
 /// The value that makes a data unit's encryption its own.
 pub(crate) type Iv = [u8; 16];
@@ -184,12 +184,17 @@ impl<'a, C: BlockCipher> Units<'a, C> {
     }
 }
 
-/// IVs (or what a cipher makes of them) one at a time, computed [`LANES`] at a time.
+/// IVs that a stream keeps ahead: only on x86-64 there are ciphers that want so many at once.
+const AHEAD: usize = if cfg!(target_arch = "x86_64") { WIDE } else { LANES };
+
+/// IVs (or what a cipher makes of them) one at a time, computed [`LANES`] at a time, or [`WIDE`] for ciphers that are.
 pub(crate) struct IvStream<'a, C> {
     units: Units<'a, C>,
     /// Encrypts each IV, where the mode asks for that.
     cipher: Option<&'a C>,
-    ahead: [Block; LANES],
+    ahead: [Block; AHEAD],
+    /// How many are computed at once.
+    together: usize,
     at: usize,
     remaining: usize,
 }
@@ -197,13 +202,14 @@ pub(crate) struct IvStream<'a, C> {
 impl<'a, C: BlockCipher> IvStream<'a, C> {
     /// For `count` units.
     pub(crate) fn new(units: Units<'a, C>, cipher: Option<&'a C>, count: usize) -> Self {
-        Self { units, cipher, ahead: [[0; 16]; LANES], at: LANES, remaining: count }
+        let together = if cipher.is_some_and(BlockCipher::is_wide) { AHEAD } else { LANES };
+        Self { units, cipher, ahead: [[0; 16]; AHEAD], together, at: together, remaining: count }
     }
 
     /// The next unit's IV. Past the last unit it repeats what it has.
     pub(crate) fn next(&mut self) -> Block {
-        if self.at >= LANES {
-            let count = self.remaining.min(LANES);
+        if self.at >= self.together {
+            let count = self.remaining.min(self.together);
             let ahead = &mut self.ahead[..count];
             self.units.fill(ahead);
             if let Some(cipher) = self.cipher {
@@ -212,7 +218,7 @@ impl<'a, C: BlockCipher> IvStream<'a, C> {
             self.remaining -= count;
             self.at = 0;
         }
-        let iv = self.ahead[self.at % LANES];
+        let iv = self.ahead[self.at % AHEAD];
         self.at += 1;
         iv
     }

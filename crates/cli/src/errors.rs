@@ -635,6 +635,8 @@ impl From<TcryptError> for Failure {
             TcryptError::NothingToTry => {
                 Self::parameters(error).hint("--hash and --cipher take a part of a name, such as sha512 and twofish")
             }
+            TcryptError::Argon2 => Self::parameters(error)
+                .hint("VeraCrypt changes the volume to another one: \"Set Header Key Derivation Algorithm\""),
             TcryptError::Kdf(_) | TcryptError::VolumeKey => Self::parameters(error),
             TcryptError::Layout(LayoutError::Unfinished { .. }) => {
                 Self::new(Code::Device, error).hint("let the program that began it complete it")

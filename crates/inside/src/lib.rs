@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
+mod boot_sector;
 mod build;
 mod bytes;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Media, Storage};
-use atrest_engine::{Access, FileDevice, Sequence};
+use atrest_engine::{Access, FileDevice, PartitionPlace, Sequence, partition_place};
 use atrest_nbd::{ConnectError, Export, Options, Uri};
 
 #[cfg(feature = "sealed")]
@@ -77,6 +77,17 @@ impl Device {
     /// The path or URI it was opened by; `-` for a stream.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where it lies on its drive, if it is a partition.
+    ///
+    /// # Errors
+    /// [`DeviceOpenError`] if the kernel's answer can't be read.
+    pub fn partition(&self) -> Result<Option<PartitionPlace>, DeviceOpenError> {
+        match &self.kind {
+            Kind::File(_) => Ok(partition_place(&self.path)?),
+            _ => Ok(None),
+        }
     }
 
     /// The file or block device, for whatever can't be done with an export.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use atrest_device::Media;
 #[cfg(not(feature = "sealed"))]
 use atrest_engine::DiskError;
-use atrest_engine::{Access, Disk, DiskOptions, is_same};
+use atrest_engine::{Access, Disk, DiskOptions, PartitionPlace, is_same};
 use atrest_volume::{Devices, OpenError, UnlockOptions, Volume};
 
 use crate::locked::find;
@@ -63,6 +63,26 @@ impl Held {
             self.header = Some(Arc::new(device(header, Access::ReadOnlyShared)?));
         }
         Ok(self)
+    }
+
+    /// Opens the drive of a partition as the device of the header, as encrypted systems have it, unless another was named. Nothing changes if the
+    /// data is no partition. The drive is neither locked nor written: its other partitions are in use.
+    ///
+    /// # Errors
+    /// [`HeldError`] if it can't be opened.
+    pub fn with_drive(mut self) -> Result<Self, HeldError> {
+        if let (Some(place), None) = (self.partition()?, &self.header) {
+            self.header = Some(Arc::new(device(&place.drive, Access::ReadOnly)?));
+        }
+        Ok(self)
+    }
+
+    /// Where the data lies on its drive, if it is a partition.
+    ///
+    /// # Errors
+    /// [`HeldError`] if the kernel's answer can't be read.
+    pub fn partition(&self) -> Result<Option<PartitionPlace>, HeldError> {
+        self.media.partition().map_err(|error| HeldError { path: self.media.path().into(), error })
     }
 
     /// Says how a sealed volume is opened, if it is one.

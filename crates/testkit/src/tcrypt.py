@@ -2,7 +2,8 @@
 
 The JSON has: path, plain (a file), magic, hash, iterations, mode (`xts` or `cbc`), chain, password, key_files (files), place, size (of the volume), change (bytes of
 the decrypted header, by offset). With `read` the header at the place is decrypted instead, and what it holds is printed as JSON, with
-the plaintext in hexadecimal digits. It can be `hidden-backup`, too, then. Place is `normal`, `hidden`, `backup`, or `old`: a header of version 3, or 2 in CBC.
+the plaintext in hexadecimal digits. It can be `hidden-backup`, too, then. Place is `normal`, `hidden`, `backup`, `old`: a header of version 3, or 2 in CBC, or
+`system`: the header of an encrypted system in the last sector of the first track of its drive, with the data from byte 65536 on.
 """
 
 import ctypes
@@ -160,7 +161,7 @@ def main():
     plain = open(wanted["plain"], "rb").read()
     place, size = wanted["place"], wanted["size"]
     hidden = len(plain) if place == "hidden" else 0
-    start = {"normal": 131072, "backup": 131072, "old": 512, "hidden": size - 131072 - len(plain)}[place]
+    start = {"normal": 131072, "backup": 131072, "old": 512, "hidden": size - 131072 - len(plain), "system": 65536}[place]
     keys = os.urandom(256)
     header = bytearray(448)
     header[0:4] = wanted["magic"].encode()
@@ -168,7 +169,7 @@ def main():
     cbc = wanted["mode"] == "cbc"
     struct.pack_into(">HH", header, 4, (2 if cbc else 3) if place == "old" else version, program)
     struct.pack_into(">QQQQ", header, 28, hidden, len(plain), start, len(plain))
-    struct.pack_into(">II", header, 60, 0, 512)
+    struct.pack_into(">II", header, 60, 1 if place == "system" else 0, 512)
     header[192:] = keys
     for at, value in wanted["change"]:
         header[at:at + len(value) // 2] = bytes.fromhex(value)
@@ -181,7 +182,7 @@ def main():
         encrypted = in_cbc(chain, material, bytes(header), None), in_cbc(chain, keys, plain, 1)
     else:
         encrypted = encrypt(chain, material, bytes(header), 448, 0), encrypt(chain, keys, plain, 512, start // 512)
-    at = {"normal": 0, "old": 0, "hidden": 65536, "backup": size - 131072}[place]
+    at = {"normal": 0, "old": 0, "hidden": 65536, "backup": size - 131072, "system": 31744}[place]
     if not os.path.exists(wanted["path"]):
         open(wanted["path"], "wb").write(os.urandom(size))
     with open(wanted["path"], "r+b") as volume:

@@ -23,7 +23,7 @@ pub struct Tcrypt {
     pub password: Vec<u8>,
     /// Files that are mixed into it.
     pub key_files: Vec<PathBuf>,
-    /// `normal`, `hidden`, `backup`, or `old`: a header of version 3, or 2 in CBC.
+    /// `normal`, `hidden`, `backup`, `old`: a header of version 3, or 2 in CBC; or `system`, whose data begins with byte 65536 of the drive.
     pub place: &'static str,
     /// Other bytes in the decrypted header, by their offset there. The checksums are right all the same.
     pub change: Vec<(usize, Vec<u8>)>,

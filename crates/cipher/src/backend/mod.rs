@@ -22,6 +22,9 @@ pub(crate) mod hardware;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 pub(crate) mod lanes;
+#[cfg(all(any(feature = "camellia", feature = "serpent", feature = "twofish"), target_arch = "x86_64"))]
+#[allow(unsafe_code)]
+mod masks;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 mod multiplier;
@@ -31,6 +34,9 @@ mod planes;
 pub(crate) mod polyval;
 #[allow(unsafe_code)]
 pub(crate) mod portable;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod powers;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 mod register;

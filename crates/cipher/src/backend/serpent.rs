@@ -7,6 +7,8 @@ use super::lanes::Neon;
 use super::lanes::serpent::SerpentInstructions;
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx2, Avx512, Sse2};
+#[cfg(target_arch = "x86_64")]
+use super::masks::{self, Masks};
 use super::vectors::VectorChoice;
 use crate::block::{Block, BlockCipher, Direction};
 use crate::serpent::Keys;
@@ -15,6 +17,9 @@ use crate::serpent::Keys;
 pub(crate) struct Serpent {
     keys: Keys,
     cpu: Cpu,
+    /// Where 64 blocks at once are faster than few.
+    #[cfg(target_arch = "x86_64")]
+    masks: Option<Masks>,
 }
 
 /// The instructions for it: the proof that the CPU has them. What only Poly1305 has a use for is left out.
@@ -46,13 +51,33 @@ impl Serpent {
             #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
             VectorKind::Neon(cpu) => Cpu::Neon(cpu),
         };
-        Some(Self { keys: Keys::new(key)?, cpu })
+        Some(Self {
+            keys: Keys::new(key)?,
+            #[cfg(target_arch = "x86_64")]
+            masks: if matches!(cpu, Cpu::Avx512(_)) { Masks::detect() } else { None },
+            cpu,
+        })
     }
 }
 
 impl BlockCipher for Serpent {
     fn is_constant_time(&self) -> bool {
         true
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn is_wide(&self) -> bool {
+        self.masks.is_some()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn mask(&self, blocks: &mut [Block], masks: &[Block]) {
+        masks::mask(self.masks, blocks, masks);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn doublings(&self, first: u128, to: &mut [Block]) -> u128 {
+        masks::doublings(self.masks, first, to)
     }
 
     fn encrypt(&self, blocks: &mut [Block]) {

@@ -1,7 +1,9 @@
 //! Twofish: 64 blocks at once where the CPU has the instructions, otherwise each by tables.
 
 #[cfg(target_arch = "x86_64")]
-use super::planes::Planes;
+use super::masks;
+#[cfg(target_arch = "x86_64")]
+use super::planes::Wide;
 use super::vectors::VectorChoice;
 use crate::block::{Block, BlockCipher, Direction};
 use crate::twofish::Keyed;
@@ -12,24 +14,18 @@ use crate::twofish::Tables;
 pub(crate) struct Twofish {
     keyed: Keyed,
     #[cfg(target_arch = "x86_64")]
-    wide: Option<(Planes, Tables)>,
+    wide: Option<Wide<Tables>>,
 }
 
 impl Twofish {
     /// Expands a key of 16, 24 or 32 bytes; `None` for other lengths.
-    pub(crate) fn new(key: &[u8], vectors: VectorChoice) -> Option<Self> {
+    pub(crate) fn new(key: &[u8], #[allow(unused_variables)] vectors: VectorChoice) -> Option<Self> {
         let keyed = Keyed::new(key)?;
-        #[cfg(target_arch = "x86_64")]
-        {
-            let planes = vectors.has_avx512().then(Planes::detect).flatten();
-            let wide = planes.map(|planes| (planes, keyed.tables()));
-            Some(Self { keyed, wide })
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            let _ = vectors;
-            Some(Self { keyed })
-        }
+        Some(Self {
+            #[cfg(target_arch = "x86_64")]
+            wide: Wide::new(vectors, || Some(keyed.tables())),
+            keyed,
+        })
     }
 }
 
@@ -43,6 +39,16 @@ impl BlockCipher for Twofish {
         self.wide.is_some()
     }
 
+    #[cfg(target_arch = "x86_64")]
+    fn mask(&self, blocks: &mut [Block], masks: &[Block]) {
+        masks::mask(self.wide.as_ref().map(|wide| wide.masks), blocks, masks);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn doublings(&self, first: u128, to: &mut [Block]) -> u128 {
+        masks::doublings(self.wide.as_ref().map(|wide| wide.masks), first, to)
+    }
+
     fn encrypt(&self, blocks: &mut [Block]) {
         self.apply(Direction::Encrypt, blocks);
     }
@@ -54,7 +60,7 @@ impl BlockCipher for Twofish {
     fn apply(&self, direction: Direction, blocks: &mut [Block]) {
         #[cfg(target_arch = "x86_64")]
         let blocks = match &self.wide {
-            Some((planes, tables)) => planes.twofish((self.keyed.subkeys(), tables), direction, blocks),
+            Some(wide) => wide.planes.twofish((self.keyed.subkeys(), &wide.tables), direction, blocks),
             None => blocks,
         };
         self.keyed.apply(direction, blocks);
@@ -65,8 +71,8 @@ impl BlockCipher for Twofish {
 impl Drop for Twofish {
     fn drop(&mut self) {
         use zeroize::Zeroize;
-        if let Some((_, tables)) = &mut self.wide {
-            tables.zeroize();
+        if let Some(wide) = &mut self.wide {
+            wide.tables.zeroize();
         }
     }
 }

@@ -1,19 +1,19 @@
 //! What XTS, XEX with one key and LRW have in common: they differ in their tweaks only.
 
-use crate::block::{Block, BlockCipher, Direction, LANES, WIDE, xor};
+use crate::block::{Block, BlockCipher, Direction, LANES, WIDE};
 use crate::run::Run;
 
-/// XEX: each block is masked with its tweak before and after the cipher.
+/// XEX: each block is masked with its tweak before and after the cipher. `tweaks` writes those of the next blocks.
 pub(crate) fn xex<C: BlockCipher>(
     cipher: &C,
     direction: Direction,
-    tweak: impl FnMut() -> Block,
+    tweaks: impl FnMut(&mut [Block]),
     run: Run<'_>,
 ) {
     if cipher.is_wide() && run.blocks() > LANES {
-        in_batches::<C, WIDE>(cipher, direction, tweak, run);
+        in_batches::<C, WIDE>(cipher, direction, tweaks, run);
     } else {
-        in_batches::<C, LANES>(cipher, direction, tweak, run);
+        in_batches::<C, LANES>(cipher, direction, tweaks, run);
     }
 }
 
@@ -21,25 +21,21 @@ pub(crate) fn xex<C: BlockCipher>(
 fn in_batches<C: BlockCipher, const AT_ONCE: usize>(
     cipher: &C,
     direction: Direction,
-    mut tweak: impl FnMut() -> Block,
+    mut next: impl FnMut(&mut [Block]),
     mut run: Run<'_>,
 ) {
     let total = run.blocks();
+    let mut tweaks = [[0; 16]; AT_ONCE];
+    let mut blocks = [[0; 16]; AT_ONCE];
     let mut at = 0;
     while at < total {
         let count = (total - at).min(AT_ONCE);
-        let mut tweaks = [[0; 16]; AT_ONCE];
-        let mut blocks = [[0; 16]; AT_ONCE];
-        let blocks = &mut blocks[..count];
+        let (tweaks, blocks) = (&mut tweaks[..count], &mut blocks[..count]);
         run.load(at, blocks);
-        for (block, slot) in blocks.iter_mut().zip(&mut tweaks) {
-            *slot = tweak();
-            *block = xor(block, slot);
-        }
+        next(tweaks);
+        cipher.mask(blocks, tweaks);
         cipher.apply(direction, blocks);
-        for (block, slot) in blocks.iter_mut().zip(&tweaks) {
-            *block = xor(block, slot);
-        }
+        cipher.mask(blocks, tweaks);
         run.store(at, blocks);
         at += count;
     }

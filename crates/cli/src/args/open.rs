@@ -324,7 +324,7 @@ pub struct TcryptArgs {
     /// Open by the copy of the header near the end.
     #[arg(long)]
     pub tcrypt_backup: bool,
-    /// Open an encrypted system: PATH is its whole drive, or an image of that.
+    /// Open an encrypted system: PATH is its whole drive, an image of that, or a partition of it, for whose image `--header` names the drive.
     #[arg(long, conflicts_with_all = ["tcrypt_hidden", "tcrypt_backup"])]
     pub tcrypt_system: bool,
     /// VeraCrypt's personal iterations multiplier.

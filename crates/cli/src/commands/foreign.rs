@@ -85,6 +85,7 @@ pub fn tcrypt(args: &UnlockArgs, asked_pim: Option<u32>) -> Result<TcryptOptions
         hidden: args.tcrypt.tcrypt_hidden,
         backup: args.tcrypt.tcrypt_backup,
         system: args.tcrypt.tcrypt_system,
+        partition: None,
         hash: args.plain.hash.clone(),
         cipher: args.plain.cipher.clone(),
         pim: asked_pim.or(args.tcrypt.veracrypt_pim),
@@ -150,15 +151,19 @@ pub fn header(path: &Path, held: &Held, args: &UnlockArgs, output: &Output) -> R
     }
     let source = Source::from(&args.secret.passphrase);
     let prompt = format!("Password for {}", path.display());
-    let read = |options: &TcryptOptions| {
-        LockedTcrypt::read(held.header(), options).map_err(|error| Failure::from(error).at(path))
+    let read = |mut options: TcryptOptions| {
+        if options.system {
+            let place = held.partition().map_err(|error| Failure::from(error.error).at(&error.path))?;
+            options.partition = place.map(|place| place.start);
+        }
+        LockedTcrypt::read(held.header(), &options).map_err(|error| Failure::from(error).at(path))
     };
     let attempt = |locked: &LockedTcrypt, passphrase: &Passphrase| {
         atrest_open::try_tcrypt(locked, passphrase, Some(progress::derivations_left))
     };
     let opened = if args.tcrypt.veracrypt_query_pim {
         let passphrase = source.read(&prompt, output)?;
-        let locked = read(&tcrypt(args, Some(ask_pim(args, output)?))?)?;
+        let locked = read(tcrypt(args, Some(ask_pim(args, output)?))?)?;
         let tried = || atrest_open::try_keys(&mut OneKey::new(passphrase), |key| attempt(&locked, key));
         progress::counted("deriving keys", output, tried).map_err(|refused| match refused {
             Refused::NoKey => Refused::NoKey,
@@ -166,7 +171,7 @@ pub fn header(path: &Path, held: &Held, args: &UnlockArgs, output: &Output) -> R
             Refused::Attempt(error) => Refused::Attempt(error),
         })
     } else {
-        let locked = read(&tcrypt(args, None)?)?;
+        let locked = read(tcrypt(args, None)?)?;
         let mut asked = Asked::new(&source, prompt, WRONG, output, |passphrase| passphrase);
         atrest_open::try_keys(&mut asked, |key| attempt(&locked, key))
     };

@@ -163,6 +163,7 @@ pub fn open_if(
 fn with_header(held: Held, args: &UnlockArgs) -> Result<Held, Failure> {
     match &args.header {
         Some(header) => held.with_header(header).map_err(not_held),
+        None if args.tcrypt.tcrypt_system => held.with_drive().map_err(not_held),
         None => Ok(held),
     }
 }

@@ -3,33 +3,23 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use atrest_engine::Access;
 use atrest_format::bitlocker::{Edition, Protection, REGION_LEN};
 use atrest_volume::bitlocker::{BitLockerError, LockedBitLocker, Opened};
-use clap::Parser;
 use zeroize::Zeroizing;
 
-use super::refused;
+use super::line::{Line, as_parameter};
 use super::words::Request;
-use crate::args::open::UnlockArgs;
 use crate::commands::target::open_device;
 use crate::commands::{bitlocker, time};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::output::{Output, plain};
-
-/// What [`translate`](super::translate) has made of the request.
-#[derive(Parser)]
-struct Line {
-    path: PathBuf,
-    #[command(flatten)]
-    unlock: UnlockArgs,
-}
 
 /// Shows the metadata, or the key of the data.
 pub fn dump(request: &Request, words: Vec<OsString>, output: &Output) -> Result<u8, Failure> {
-    let line = read(words)?;
+    let line = Line::read(words)?;
     let header = header(&line)?;
     let path = line.path.display().to_string();
     if !(request.has("dump-volume-key") || request.has("dump-master-key")) {
@@ -51,20 +41,15 @@ pub fn dump(request: &Request, words: Vec<OsString>, output: &Output) -> Result<
 
 /// Whether it can be opened at all. What can't is a wrong parameter here, as in cryptsetup.
 pub fn check(words: Vec<OsString>) -> Result<u8, Failure> {
-    checked(&read(words)?).map(|_| 0)
+    checked(&Line::read(words)?).map(|_| 0)
 }
 
 /// Whether the password opens it.
 pub fn test(words: Vec<OsString>, output: &Output) -> Result<u8, Failure> {
-    let line = read(words)?;
+    let line = Line::read(words)?;
     let header = checked(&line)?;
     bitlocker::opened(&line.path, &header, &line.unlock.secret, output)?;
     Ok(0)
-}
-
-fn read(words: Vec<OsString>) -> Result<Line, Failure> {
-    let words = std::iter::once(OsString::from("atrest")).chain(words);
-    Line::try_parse_from(words).map_err(|error| refused(&error))
 }
 
 fn checked(line: &Line) -> Result<LockedBitLocker, Failure> {
@@ -73,11 +58,6 @@ fn checked(line: &Line) -> Result<LockedBitLocker, Failure> {
     let size = atrest_device::BlockDevice::size(&device);
     header.check(size).map_err(|error| as_parameter(Failure::from(error).at(&line.path)))?;
     Ok(header)
-}
-
-/// Where cryptsetup says that an argument is wrong, `atrest` says that the device is.
-fn as_parameter(failure: Failure) -> Failure {
-    failure.with_code(Some(Code::Parameters as u8))
 }
 
 fn header(line: &Line) -> Result<LockedBitLocker, Failure> {

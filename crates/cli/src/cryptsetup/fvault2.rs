@@ -3,34 +3,24 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use atrest_device::BlockDevice;
 use atrest_engine::Access;
 use atrest_volume::VolumeKey;
 use atrest_volume::fvault2::{FileVaultError, LockedFileVault, is_one};
-use clap::Parser;
 use zeroize::Zeroizing;
 
-use super::refused;
+use super::line::{Line, as_parameter};
 use super::words::Request;
-use crate::args::open::UnlockArgs;
 use crate::commands::fvault2;
 use crate::commands::target::{open_device, write_private};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::output::{Output, plain};
-
-/// What [`translate`](super::translate) has made of the request.
-#[derive(Parser)]
-struct Line {
-    path: PathBuf,
-    #[command(flatten)]
-    unlock: UnlockArgs,
-}
 
 /// Shows the metadata, and the key of the data if that is asked for.
 pub fn dump(request: &Request, words: Vec<OsString>, output: &Output) -> Result<u8, Failure> {
-    let line = read(words)?;
+    let line = Line::read(words)?;
     let header = header(&line)?;
     let mut text = metadata(&line.path, &header);
     if request.has("dump-volume-key") || request.has("dump-master-key") {
@@ -48,20 +38,15 @@ pub fn dump(request: &Request, words: Vec<OsString>, output: &Output) -> Result<
 
 /// Whether it can be opened at all. What can't is a wrong parameter here, as in cryptsetup.
 pub fn check(words: Vec<OsString>) -> Result<u8, Failure> {
-    checked(&read(words)?).map(|_| 0)
+    checked(&Line::read(words)?).map(|_| 0)
 }
 
 /// Whether the password opens it.
 pub fn test(words: Vec<OsString>, output: &Output) -> Result<u8, Failure> {
-    let line = read(words)?;
+    let line = Line::read(words)?;
     let header = checked(&line)?;
     fvault2::key(&line.path, &header, &line.unlock, output)?;
     Ok(0)
-}
-
-fn read(words: Vec<OsString>) -> Result<Line, Failure> {
-    let words = std::iter::once(OsString::from("atrest")).chain(words);
-    Line::try_parse_from(words).map_err(|error| refused(&error))
 }
 
 fn checked(line: &Line) -> Result<LockedFileVault, Failure> {
@@ -69,11 +54,6 @@ fn checked(line: &Line) -> Result<LockedFileVault, Failure> {
     let size = open_device(&line.path, Access::ReadOnly)?.size();
     header.check(size).map_err(|error| as_parameter(Failure::from(error).at(&line.path)))?;
     Ok(header)
-}
-
-/// Where cryptsetup says that an argument is wrong, `atrest` says that the device is.
-fn as_parameter(failure: Failure) -> Failure {
-    failure.with_code(Some(Code::Parameters as u8))
 }
 
 fn header(line: &Line) -> Result<LockedFileVault, Failure> {

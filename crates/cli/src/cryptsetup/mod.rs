@@ -10,6 +10,7 @@ mod bitlk;
 mod check;
 mod dump;
 mod fvault2;
+mod line;
 mod option;
 pub mod report;
 mod tcrypt;

@@ -3,35 +3,23 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::io::Write as _;
-use std::path::PathBuf;
 
 use atrest_format::tcrypt::Magic;
 use atrest_open::Held;
 use atrest_volume::UnlockOptions;
 use atrest_volume::tcrypt::Opened;
-use clap::Parser;
 use zeroize::Zeroizing;
 
-use super::refused;
+use super::line::Line;
 use super::volume_key::with_key;
 use super::words::Request;
-use crate::args::open::UnlockArgs;
 use crate::commands::foreign;
 use crate::failure::Failure;
 use crate::output::{Output, plain};
 
-/// What [`translate`](super::translate) has made of the request.
-#[derive(Parser)]
-struct Line {
-    path: PathBuf,
-    #[command(flatten)]
-    unlock: UnlockArgs,
-}
-
 /// Opens a header with the password, and shows it if it is to be `shown`.
 pub fn dump(request: &Request, words: Vec<OsString>, shown: bool, output: &Output) -> Result<u8, Failure> {
-    let words = std::iter::once(OsString::from("atrest")).chain(words);
-    let line = Line::try_parse_from(words).map_err(|error| refused(&error))?;
+    let line = Line::read(words)?;
     let keys_too = request.has("dump-volume-key") || request.has("dump-master-key");
     if shown && keys_too {
         output.confirm("the volume key gives whoever sees it the data")?;
@@ -39,6 +27,7 @@ pub fn dump(request: &Request, words: Vec<OsString>, shown: bool, output: &Outpu
     let at = |failure: Failure| failure.at(&line.path);
     let not_held = |error: atrest_open::HeldError| Failure::from(error.error).at(&error.path);
     let held = Held::open(&line.path, line.unlock.header.as_deref(), false).map_err(not_held)?;
+    let held = if line.unlock.tcrypt.tcrypt_system { held.with_drive().map_err(not_held)? } else { held };
     let opened = foreign::header(&line.path, &held, &line.unlock, output)?;
     if !shown {
         return Ok(0);

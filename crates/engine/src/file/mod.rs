@@ -41,6 +41,7 @@ use lock::MetadataLock;
 pub use loops::loop_devices_on;
 pub use new::NewFile;
 pub use storage::is_same;
+pub use sysfs::{PartitionPlace, partition_place};
 use whole::Wholeness;
 
 /// Zeros are written from a block of at most this many bytes. It is made where it is needed: a constant one would lie in the program.

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use atrest_device::SECTOR_SIZE;
+use atrest_device::{DeviceError, SECTOR_SIZE};
 
 /// Where the kernel describes block devices by number, and whole devices by name.
 pub const BY_NUMBER: &str = "/sys/dev/block";
@@ -14,6 +15,31 @@ const BY_NAME: &str = "/sys/block";
 #[derive(Clone, Debug)]
 pub struct Described {
     directory: PathBuf,
+}
+
+/// Where a partition lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionPlace {
+    /// The device that it is a part of.
+    pub drive: PathBuf,
+    /// The byte of it with which the partition begins.
+    pub start: u64,
+}
+
+/// Where the partition that a path names lies; `None` if the path names something else.
+///
+/// # Errors
+/// [`DeviceError`] if the path or what the kernel says of it can't be read.
+pub fn partition_place(path: &Path) -> Result<Option<PartitionPlace>, DeviceError> {
+    let place = || {
+        let metadata = fs::metadata(path)?;
+        let device = Described::of(metadata.rdev());
+        if !metadata.file_type().is_block_device() || !device.is_partition() {
+            return Ok(None);
+        }
+        Ok(Some(PartitionPlace { drive: device.disk()?.node()?, start: device.start()? }))
+    };
+    place().map_err(super::open_error)
 }
 
 impl Described {

@@ -61,6 +61,17 @@ pub enum LayoutError {
     },
     /// The volume is a system that boots, whose header was not looked for.
     System,
+    /// The partition is no part of the encrypted system whose header the drive has.
+    Partition {
+        /// First byte of the partition on its drive, if that is known.
+        start: Option<u64>,
+        /// Bytes of it.
+        len: u64,
+        /// First byte of the system on the drive.
+        system: u64,
+        /// Bytes of that.
+        size: u64,
+    },
 }
 
 impl Place {
@@ -145,6 +156,40 @@ impl Header {
         };
         Ok(Layout { start: first, len: bytes, first_unit })
     }
+
+    /// Where the data of one partition of an encrypted system is, counted from the beginning of the partition, which has `len` bytes and begins with byte
+    /// `start` of its drive. Where that is not known, it has to be the only one of the system: it begins where the system does.
+    ///
+    /// # Errors
+    /// [`LayoutError`] if the partition lies elsewhere or the system is not all encrypted.
+    pub fn layout_of_partition(
+        &self,
+        mode: Mode,
+        start: Option<u64>,
+        len: u64,
+    ) -> Result<Layout, LayoutError> {
+        let outside = LayoutError::Partition { start, len, system: self.data_start, size: self.size };
+        // Programs that encrypt systems came with XTS.
+        if mode != Mode::Xts || self.version < 4 || (start.is_none() && len != self.size) {
+            return Err(outside);
+        }
+        let first = start.unwrap_or(self.data_start); // intended: it is as long as the system, and so begins with it
+        let ends = |start: u64, len: u64| start.checked_add(len);
+        let (Some(end), Some(system_end)) = (ends(first, len), ends(self.data_start, self.size)) else {
+            return Err(outside);
+        };
+        let whole = first.is_multiple_of(512) && len.is_multiple_of(512) && len > 0;
+        // cannot overflow: constants. The header itself is no data.
+        let behind_header = first >= SYSTEM.saturating_add(HEADER_LEN as u64);
+        if first < self.data_start || end > system_end || !whole || !behind_header {
+            return Err(outside);
+        }
+        if self.encrypted_size != self.size {
+            return Err(LayoutError::Unfinished { encrypted: self.encrypted_size, size: self.size });
+        }
+        // cannot be none: 512 is not 0.
+        Ok(Layout { start: 0, len, first_unit: first.checked_div(512).unwrap_or(0) })
+    }
 }
 
 impl fmt::Display for LayoutError {
@@ -160,6 +205,16 @@ impl fmt::Display for LayoutError {
                 write!(f, "only {encrypted} of the volume's {size} bytes are encrypted so far")
             }
             Self::System => f.write_str("the volume is an encrypted system"),
+            Self::Partition { start, len, system, size } => {
+                write!(
+                    f,
+                    "the encrypted system of the drive has {size} bytes from byte {system} on, and a partition of {len} bytes"
+                )?;
+                if let Some(start) = start {
+                    write!(f, " from byte {start} on")?;
+                }
+                f.write_str(" is no part of it")
+            }
         }
     }
 }

@@ -89,6 +89,8 @@ fn a_header_with_one_defect_is_refused_by_its_field() {
 
 /// Bytes of the device on which the header of [`sound`] fits.
 const DEVICE: u64 = 0x2_0000 + 0x9000 + 0x2_0000;
+/// Where the header of a system is.
+const SYSTEM_HEADER: u64 = 31_744;
 
 #[test]
 fn data_lies_where_the_header_says_and_nowhere_else() {
@@ -112,6 +114,40 @@ fn data_lies_where_the_header_says_and_nowhere_else() {
     assert_eq!(layout(&header(|bytes| bytes[63] = 1), Place::Normal), Err(LayoutError::System));
     assert_eq!(layout(&header(|_| {}), Place::System), Ok(expected));
     assert_eq!(layout(&header(|bytes| bytes[63] = 1), Place::System), Ok(expected));
+}
+
+#[test]
+fn a_partition_lies_in_the_system_or_is_refused() {
+    let system = header(|bytes| bytes[63] = 1);
+    let layout = |start, len| system.layout_of_partition(Mode::Xts, start, len);
+    let at = |len, first_unit| Ok(Layout { start: 0, len, first_unit });
+    assert_eq!(layout(None, 0x9000), at(0x9000, 256));
+    assert_eq!(layout(Some(0x2_0000), 0x9000), at(0x9000, 256));
+    assert_eq!(layout(Some(0x2_0200), 0x8e00), at(0x8e00, 257));
+    let refused = |start, len| {
+        assert_eq!(
+            layout(start, len),
+            Err(LayoutError::Partition { start, len, system: 0x2_0000, size: 0x9000 })
+        );
+    };
+    refused(None, 0x8e00);
+    refused(Some(0x1_fe00), 0x9000);
+    refused(Some(0x2_0200), 0x9000);
+    refused(Some(0x2_0001), 0x200);
+    refused(Some(0x2_0000), 0x201);
+    refused(Some(0x2_0000), 0);
+    refused(Some(u64::MAX - 511), 0x200);
+    for mode in [Mode::Cbc, Mode::Lrw] {
+        assert!(system.layout_of_partition(mode, None, 0x9000).is_err());
+    }
+    let old = header(|bytes| bytes[..6].copy_from_slice(b"TRUE\0\x03"));
+    assert!(old.layout_of_partition(Mode::Xts, None, 0x9000).is_err());
+    // A system whose data would begin with its own header.
+    let over = header(set(44, SYSTEM_HEADER));
+    assert!(over.layout_of_partition(Mode::Xts, None, 0x9000).is_err());
+    assert!(header(set(44, SYSTEM_HEADER + 512)).layout_of_partition(Mode::Xts, None, 0x9000).is_ok());
+    let unfinished = header(set(52, 0x1000)).layout_of_partition(Mode::Xts, None, 0x9000);
+    assert_eq!(unfinished, Err(LayoutError::Unfinished { encrypted: 0x1000, size: 0x9000 }));
 }
 
 #[test]

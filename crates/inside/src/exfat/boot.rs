@@ -6,6 +6,7 @@ use atrest_codec::Record;
 use atrest_device::BlockDevice;
 use atrest_filetree::TreeError;
 
+use crate::boot_sector::{self, bad, check_fits};
 use crate::fault::{Damage, Field};
 
 /// The device and its sizes, all checked.
@@ -29,10 +30,8 @@ pub(super) struct Volume {
 
 impl Volume {
     pub(super) fn open(device: Arc<dyn BlockDevice>) -> Result<Self, TreeError> {
-        let mut sector = [0; 512];
-        device.read_at(0, &mut sector)?;
+        let sector = boot_sector::read(&*device)?;
         let boot = Record::new(&sector);
-        let bad = |field| TreeError::from(Damage::Superblock(field));
         let [sector_shift, cluster_shift, tables] = *boot.array::<108, 3>();
         let sector_size = 1_u64.checked_shl(sector_shift.into()).filter(|_| (9..=12).contains(&sector_shift));
         let sector_size = sector_size.ok_or_else(|| bad(Field::SectorSize))?;
@@ -46,11 +45,9 @@ impl Volume {
         if boot.le16::<104>() >> 8 != 1 {
             return Err(bad(Field::Version));
         }
-        let bytes = |sectors: u64| sectors.checked_mul(sector_size).filter(|bytes| *bytes <= i64::MAX as u64);
+        let bytes = |sectors| boot_sector::bytes(sectors, sector_size);
         let size = bytes(boot.le64::<72>()).ok_or_else(|| bad(Field::SectorCount))?;
-        if size > device.size() {
-            return Err(TreeError::LargerThanDevice { needs: size, has: device.size() });
-        }
+        check_fits(size, &*device)?;
         let clusters = boot.le32::<92>();
         let table = bytes(boot.le32::<80>().into()).ok_or_else(|| bad(Field::ReservedSectors))?;
         let table_len = bytes(boot.le32::<84>().into()).ok_or_else(|| bad(Field::FatSize))?;

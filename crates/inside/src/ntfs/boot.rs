@@ -6,7 +6,8 @@ use atrest_codec::Record;
 use atrest_device::BlockDevice;
 use atrest_filetree::TreeError;
 
-use crate::fault::{Damage, Field};
+use crate::boot_sector::{self, bad, bytes, check_fits};
+use crate::fault::Field;
 
 /// The device and its sizes, all checked.
 pub(super) struct Volume {
@@ -27,10 +28,8 @@ pub(super) struct Volume {
 impl Volume {
     /// Reads the boot sector.
     pub(super) fn open(device: Arc<dyn BlockDevice>) -> Result<Self, TreeError> {
-        let mut sector = [0; 512];
-        device.read_at(0, &mut sector)?;
+        let sector = boot_sector::read(&*device)?;
         let boot = Record::new(&sector);
-        let bad = |field| TreeError::from(Damage::Superblock(field));
         let sector_size = u64::from(boot.le16::<11>());
         if !matches!(sector_size, 512 | 1024 | 2048 | 4096) {
             return Err(bad(Field::SectorSize));
@@ -45,14 +44,10 @@ impl Volume {
         };
         let cluster = sector_size.checked_mul(per_cluster).filter(|size| *size <= 2 << 20);
         let cluster = cluster.ok_or_else(|| bad(Field::ClusterSize))?;
-        let sectors = boot.le64::<40>();
-        let size = sectors.checked_mul(sector_size).filter(|size| *size <= i64::MAX as u64);
-        let size = size.ok_or_else(|| bad(Field::SectorCount))?;
+        let size = bytes(boot.le64::<40>(), sector_size).ok_or_else(|| bad(Field::SectorCount))?;
         let clusters = size.checked_div(cluster).filter(|clusters| *clusters != 0);
         let clusters = clusters.ok_or_else(|| bad(Field::SectorCount))?;
-        if size > device.size() {
-            return Err(TreeError::LargerThanDevice { needs: size, has: device.size() });
-        }
+        check_fits(size, &*device)?;
         let [record] = *boot.array::<64, 1>();
         let record = match record {
             1..=127 => cluster.checked_mul(record.into()),

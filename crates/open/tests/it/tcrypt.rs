@@ -205,6 +205,65 @@ fn key_files_hidden_volumes_and_backups_are_what_their_options_say() {
     assert_eq!(place.open(b"correct horse", &backup, false).as_ref(), Ok(&place.plain));
 }
 
+/// The header is in front of the partitions, and data units are counted from the beginning of the drive.
+#[test]
+fn an_encrypted_system_opens_on_its_drive_and_on_a_partition_of_it() {
+    const START: usize = 65_536;
+    let place = Place::new();
+    let drive =
+        place.make(&Tcrypt { magic: "VERA", iterations: 16_000, place: "system", ..Tcrypt::default() });
+    let options = TcryptOptions { pim: Some(1), system: true, ..narrowed("sha512", "aes") };
+    assert_eq!(place.open(b"correct horse", &options, false).as_ref(), Ok(&place.plain));
+
+    let partition = place.directory.path("partition");
+    let open = |start: Option<u64>, write: bool| {
+        let options = TcryptOptions { partition: start, ..options.clone() };
+        let format = Format::Tcrypt { options, progress: None };
+        let mut keys = OneKey::new(Key::Passphrase(Passphrase::copy_from(b"correct horse")));
+        let mut how = Options::default();
+        how.header = Some(&drive);
+        how.write = write;
+        let disk = match atrest_open::open(&partition, &format, &mut keys, &how) {
+            Ok(disk) => disk,
+            Err(Error::Unlock(Refused::Attempt(error))) => return Err(error.to_string()),
+            Err(other) => panic!("{other}"),
+        };
+        let mut plain = vec![0; usize::try_from(disk.size()).expect("short")];
+        disk.read_at(0, &mut plain).expect("reads");
+        if write {
+            disk.write_at(512, &plain[..512]).expect("writes");
+            disk.flush().expect("flushes");
+        }
+        Ok(plain)
+    };
+    let whole = fs::read(&drive).expect("reads");
+    let encrypted = &whole[START..][..PLAIN];
+    // As long as the system: it is all of it, wherever it was cut out.
+    fs::write(&partition, encrypted).expect("a file");
+    assert_eq!(open(None, false).as_ref(), Ok(&place.plain));
+    assert_eq!(open(Some(START as u64), false).as_ref(), Ok(&place.plain));
+    // What is written is what the drive's own volume has there: its second unit now has the first one's data.
+    open(None, true).expect("opens");
+    let mut written = whole.clone();
+    written[START..][..PLAIN].copy_from_slice(&fs::read(&partition).expect("reads"));
+    fs::write(&drive, written).expect("a file");
+    let seen = place.open(b"correct horse", &options, false).expect("opens");
+    assert_eq!((&seen[512..1024], &seen[1024..]), (&place.plain[..512], &place.plain[1024..]));
+    fs::write(&drive, &whole).expect("a file");
+
+    // One of several partitions of a system that is the whole drive.
+    fs::write(&partition, &encrypted[1024..4096]).expect("a file");
+    assert_eq!(open(Some(START as u64 + 1024), false).as_deref(), Ok(&place.plain[1024..4096]));
+    let outside = |start: Option<u64>| open(start, false).expect_err("refused");
+    // Without its place it is taken for the drive, which it is too short for.
+    let whole_drive = "by its header the volume has 6144 bytes from byte 65536 on, but the device has 3072";
+    assert_eq!(outside(None), whole_drive);
+    for start in [START as u64 - 512, (START + PLAIN - 2560) as u64, START as u64 + 1, u64::MAX - 511, 0] {
+        let said = outside(Some(start));
+        assert!(said.ends_with(&format!("of 3072 bytes from byte {start} on is no part of it")), "{said}");
+    }
+}
+
 #[test]
 fn what_is_written_is_there_and_only_there() {
     let place = Place::new();
@@ -235,6 +294,7 @@ fn what_can_not_be_opened_is_refused_by_its_reason() {
         |password: &[u8], options: &TcryptOptions| place.open(password, options, false).expect_err("refused");
     assert_eq!(error(b"x", &narrowed("md5", "")), TcryptError::NothingToTry.into());
     assert_eq!(error(b"x", &narrowed("", "rot13")), TcryptError::NothingToTry.into());
+    assert_eq!(error(b"x", &narrowed("argon2", "")), TcryptError::Argon2.into());
     let long = TcryptError::Kdf(TcryptKdfError::TooLong { len: 129, most: 128 });
     assert_eq!(error(&[b'x'; 129], &TcryptOptions { pim: Some(1), ..sha512.clone() }), long.into());
     let pim = TcryptOptions { pim: Some(u32::MAX), ..sha512.clone() };

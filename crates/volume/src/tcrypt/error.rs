@@ -26,6 +26,8 @@ pub enum TcryptError {
     },
     /// No derivation, or no cipher, has the name that was asked for.
     NothingToTry,
+    /// The hash that was asked for is the Argon2id of VeraCrypt 1.26.27 and later.
+    Argon2,
     /// The PIM or the password is not one that could be used.
     Kdf(TcryptKdfError),
     /// The password is right, and the header is not acceptable.
@@ -49,6 +51,9 @@ impl fmt::Display for TcryptError {
                 "nothing here opens with this password ({tried} derivations were tried): it is wrong, or this is no such volume"
             ),
             Self::NothingToTry => f.write_str("no hash or no cipher has the name that was asked for"),
+            Self::Argon2 => {
+                f.write_str("volumes whose key VeraCrypt derives with Argon2id are not opened here")
+            }
             Self::Kdf(error) => error.fmt(f),
             Self::Header(error) => write!(f, "the password is right, but {error}"),
             Self::Layout(error) => error.fmt(f),

@@ -31,8 +31,10 @@ pub struct TcryptOptions {
     pub hidden: bool,
     /// The copy of the header near the end.
     pub backup: bool,
-    /// An encrypted system: the device is its whole drive.
+    /// An encrypted system. The device is its whole drive; or it is a partition, whose drive is the device of the header.
     pub system: bool,
+    /// The byte of the drive with which the partition begins. Without it a partition has to be all of the system.
+    pub partition: Option<u64>,
     /// Only derivations whose hash has this in its name.
     pub hash: Option<String>,
     /// Only ciphers, or cascades of them, that have this in their name.
@@ -79,7 +81,7 @@ impl LockedTcrypt {
     ///
     /// # Errors
     /// [`TcryptError::TooSmall`] if the device has no place for a header, [`TcryptError::NothingToTry`] if no derivation or cipher is
-    /// left by the options, [`TcryptError::Kdf`] if the PIM is too large. [`UnlockError::Device`] if the device can't be read.
+    /// left by the options, [`TcryptError::Argon2`] if that is the hash, [`TcryptError::Kdf`] if the PIM is too large. [`UnlockError::Device`] if the device can't be read.
     pub fn read(device: &dyn Media, options: &TcryptOptions) -> Result<Self, UnlockError> {
         let size = BlockDevice::size(device);
         let places: &[Place] = match (options.hidden, options.backup) {
@@ -103,6 +105,11 @@ impl LockedTcrypt {
         let wanted =
             |chain: &Chain| options.cipher.as_ref().is_none_or(|part| chain.name().contains(part.as_str()));
         let chains: Vec<_> = CHAINS.into_iter().filter(wanted).filter(is_built).collect();
+        // intended: without a name all hashes are tried, and this one is none of them.
+        let argon2 = options.hash.as_ref().is_some_and(|part| "argon2id".contains(part.as_str()));
+        if trials.is_empty() && argon2 {
+            return Err(TcryptError::Argon2.into());
+        }
         if trials.is_empty() || chains.is_empty() {
             return Err(TcryptError::NothingToTry.into());
         }
@@ -126,7 +133,8 @@ impl LockedTcrypt {
         let Ok(password) = password else { return Ok(None) };
         let Some((salt, encrypted)) = header.split_first_chunk::<SALT_LEN>() else { return Ok(None) };
         let key = derivation.derive(&password, salt).map_err(UnlockError::Kdf)?;
-        opened::find(&self.chains, &*key, encrypted, derivation, *place)
+        let found = opened::find(&self.chains, &*key, encrypted, derivation, *place)?;
+        Ok(found.map(|opened| opened.of_partition(self.options.partition)))
     }
 
     /// Bytes of the device.

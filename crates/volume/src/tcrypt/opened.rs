@@ -21,6 +21,8 @@ pub struct Opened {
     chain: Chain,
     derivation: Derivation,
     place: Place,
+    /// Where the partition begins on the drive, if that is what is opened of a system.
+    partition: Option<u64>,
 }
 
 /// The cipher of a chain at `index`, with its key out of `material`.
@@ -46,7 +48,9 @@ pub(super) fn find(
             // Four letters come out by chance once in a while.
             Err(HeaderError::Checksum) => {}
             Err(error) => return Err(TcryptError::Header(error).into()),
-            Ok(Some(header)) => return Ok(Some(Opened { header, chain: *chain, derivation, place })),
+            Ok(Some(header)) => {
+                return Ok(Some(Opened { header, chain: *chain, derivation, place, partition: None }));
+            }
         }
     }
     Ok(None)
@@ -146,13 +150,30 @@ impl Opened {
         self.place
     }
 
+    /// The same of a partition, whose place on the drive is known.
+    pub(super) fn of_partition(self, partition: Option<u64>) -> Self {
+        Self { partition, ..self }
+    }
+
+    /// Where the data is on a device of so many bytes.
+    fn layout(&self, device: u64) -> Result<Layout, TcryptError> {
+        let system = self.place == Place::System;
+        // A drive is longer than its system, in front of which there is the header at least.
+        let layout = if system && (self.partition.is_some() || device == self.header.size) {
+            self.header.layout_of_partition(self.chain.mode, self.partition, device)
+        } else {
+            self.header.layout(self.place, self.chain.mode, device)
+        };
+        layout.map_err(TcryptError::Layout)
+    }
+
     /// The volume on a device of so many bytes.
     ///
     /// # Errors
     /// [`TcryptError::Layout`] if the data can't be where the header says or is not all encrypted, [`UnlockError::Key`] for keys that
     /// nobody should use.
     pub fn volume(&self, device: u64, options: &UnlockOptions) -> Result<Volume, UnlockError> {
-        let layout = self.header.layout(self.place, self.chain.mode, device).map_err(TcryptError::Layout)?;
+        let layout = self.layout(device)?;
         let (protection, weak) = match self.chain.mode {
             Mode::Cbc => {
                 let chains = in_cbc(&self.chain, &*self.header.keys, layout.first_unit)?;

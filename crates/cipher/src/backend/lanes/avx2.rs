@@ -37,7 +37,7 @@ vector_instructions!(
 super::sha2::sha_instructions!(Avx2, super::__m256i, sha2, "avx2");
 
 #[cfg(feature = "serpent")]
-super::serpent::serpent_instructions!(Avx2, super::__m256i, serpent, "avx2");
+super::serpent::serpent_instructions!(Avx2, super::__m256i, 1, serpent, "avx2");
 
 // SAFETY (all of the blocks below): the caller has AVX2 and passes pointers as the trait asks.
 impl Lanes for __m256i {

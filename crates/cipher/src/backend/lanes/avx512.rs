@@ -41,7 +41,13 @@ vector_instructions!(
 super::sha2::sha_instructions!(Avx512, super::__m512i, sha2, "avx512f,avx512bw,avx512dq,avx512vl");
 
 #[cfg(feature = "serpent")]
-super::serpent::serpent_instructions!(Avx512, super::__m512i, serpent, "avx512f,avx512bw,avx512dq,avx512vl");
+super::serpent::serpent_instructions!(
+    Avx512,
+    super::__m512i,
+    2,
+    serpent,
+    "avx512f,avx512bw,avx512dq,avx512vl"
+);
 
 // SAFETY (all of the blocks below): the caller has these parts of AVX-512 and passes pointers as the trait asks.
 impl Lanes for __m512i {

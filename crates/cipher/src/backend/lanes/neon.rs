@@ -37,7 +37,7 @@ vector_instructions!(
 );
 
 #[cfg(feature = "serpent")]
-super::serpent::serpent_instructions!(Neon, super::uint32x4_t, serpent, "neon");
+super::serpent::serpent_instructions!(Neon, super::uint32x4_t, 1, serpent, "neon");
 
 // SAFETY (all of the blocks below): the caller has Advanced SIMD and passes pointers as the trait asks.
 impl Lanes for uint32x4_t {

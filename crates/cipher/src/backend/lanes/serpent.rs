@@ -1,4 +1,5 @@
-//! Serpent with a block in each lane.
+//! Serpent with a block in each lane, and two registers side by side where there are enough of them: one instruction waits for the other in a
+//! single one, and most of the CPU's units have nothing to do.
 //!
 //! # Safety
 //!
@@ -8,39 +9,49 @@ use super::Lanes;
 use crate::block::{Block, Direction};
 use crate::serpent::{Keys, Word};
 
-/// The widest register has as many lanes.
-const MOST: usize = 16;
+/// Two of the widest registers have as many lanes.
+const MOST: usize = 32;
 
-/// One word of each of as many blocks as there are lanes.
+/// One word of each of as many blocks as there are lanes in `SETS` registers.
 ///
 /// Invariant: one is made only in functions of this module, whose caller has the features of the register.
 #[derive(Clone, Copy)]
-struct Vector<V>(V);
+struct Vectors<V, const SETS: usize>([V; SETS]);
 
-// SAFETY (all of the blocks below): the invariant of `Vector`; registers only.
-impl<V: Lanes> Word for Vector<V> {
+// Loops without closures: those would not be compiled for the instructions of whoever calls this.
+// SAFETY (all of the blocks below): the invariant of `Vectors`; registers only.
+impl<V: Lanes, const SETS: usize> Word for Vectors<V, SETS> {
     #[inline(always)]
     fn splat(value: u32) -> Self {
         // SAFETY: see above.
-        Self(unsafe { V::splat32(value) })
+        Self([unsafe { V::splat32(value) }; SETS])
     }
 
     #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        // SAFETY: see above.
-        Self(unsafe { self.0.xor(other.0) })
+    fn xor(mut self, other: Self) -> Self {
+        for set in 0..SETS {
+            // SAFETY: see above.
+            self.0[set] = unsafe { self.0[set].xor(other.0[set]) };
+        }
+        self
     }
 
     #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        // SAFETY: see above.
-        Self(unsafe { self.0.and(other.0) })
+    fn and(mut self, other: Self) -> Self {
+        for set in 0..SETS {
+            // SAFETY: see above.
+            self.0[set] = unsafe { self.0[set].and(other.0[set]) };
+        }
+        self
     }
 
     #[inline(always)]
-    fn or(self, other: Self) -> Self {
-        // SAFETY: see above.
-        Self(unsafe { self.0.or(other.0) })
+    fn or(mut self, other: Self) -> Self {
+        for set in 0..SETS {
+            // SAFETY: see above.
+            self.0[set] = unsafe { self.0[set].or(other.0[set]) };
+        }
+        self
     }
 
     #[inline(always)]
@@ -55,53 +66,73 @@ impl<V: Lanes> Word for Vector<V> {
     }
 
     #[inline(always)]
-    fn up<const UP: i32>(self) -> Self {
-        // SAFETY: see above.
-        Self(unsafe { self.0.up32::<UP>() })
+    fn up<const UP: i32>(mut self) -> Self {
+        for set in 0..SETS {
+            // SAFETY: see above.
+            self.0[set] = unsafe { self.0[set].up32::<UP>() };
+        }
+        self
     }
 
     #[inline(always)]
-    fn turned<const UP: i32, const DOWN: i32>(self) -> Self {
-        // SAFETY: see above.
-        Self(unsafe { self.0.turned_left32::<UP, DOWN>() })
+    fn turned<const UP: i32, const DOWN: i32>(mut self) -> Self {
+        for set in 0..SETS {
+            // SAFETY: see above.
+            self.0[set] = unsafe { self.0[set].turned_left32::<UP, DOWN>() };
+        }
+        self
     }
 }
 
-/// Encrypts or decrypts blocks, each on its own. Where fewer are left than there are lanes, the other lanes have zeros.
+/// Encrypts or decrypts blocks, each on its own, `SETS` registers of each word at a time. Where fewer are left, the other lanes have zeros.
 #[inline(always)]
-pub(super) unsafe fn run<V: Lanes>(keys: &Keys, direction: Direction, blocks: &mut [Block]) {
-    let mut batches = blocks.chunks_exact_mut(V::WORDS);
+pub(super) unsafe fn run<V: Lanes, const SETS: usize>(
+    keys: &Keys,
+    direction: Direction,
+    blocks: &mut [Block],
+) {
+    let mut batches = blocks.chunks_exact_mut(SETS * V::WORDS);
     for batch in &mut batches {
         // SAFETY: a batch is as many blocks as there are lanes; the features are the caller's promise.
-        unsafe { lanes::<V>(keys, direction, batch.as_mut_ptr().cast()) };
+        unsafe { lanes::<V, SETS>(keys, direction, batch.as_mut_ptr().cast()) };
     }
     let rest = batches.into_remainder();
     if !rest.is_empty() {
         let mut whole = [[0; 16]; MOST];
         whole[..rest.len()].copy_from_slice(rest);
-        // SAFETY: no register has more lanes than that; the features are the caller's promise.
-        unsafe { lanes::<V>(keys, direction, whole.as_mut_ptr().cast()) };
+        // SAFETY: no two registers have more lanes than that; the features are the caller's promise.
+        unsafe { lanes::<V, SETS>(keys, direction, whole.as_mut_ptr().cast()) };
         rest.copy_from_slice(&whole[..rest.len()]);
     }
 }
 
 /// As many blocks as there are lanes, which `at` points to.
 #[inline(always)]
-unsafe fn lanes<V: Lanes>(keys: &Keys, direction: Direction, at: *mut u8) {
+unsafe fn lanes<V: Lanes, const SETS: usize>(keys: &Keys, direction: Direction, at: *mut u8) {
+    const { assert!(SETS * V::WORDS <= MOST) };
     // SAFETY: the caller's promise: four registers are a block for each lane.
     unsafe {
-        let places = [at, at.add(4 * V::WORDS), at.add(8 * V::WORDS), at.add(12 * V::WORDS)];
-        let loaded = [V::load(places[0]), V::load(places[1]), V::load(places[2]), V::load(places[3])];
-        let [a, b, c, d] = V::transposed32(loaded);
-        let words = [Vector(a), Vector(b), Vector(c), Vector(d)];
-        let words = match direction {
+        let zero = V::splat32(0);
+        let mut words = [Vectors([zero; SETS]); 4];
+        for set in 0..SETS {
+            let at = at.add(16 * V::WORDS * set);
+            let places = [at, at.add(4 * V::WORDS), at.add(8 * V::WORDS), at.add(12 * V::WORDS)];
+            let loaded = [V::load(places[0]), V::load(places[1]), V::load(places[2]), V::load(places[3])];
+            let turned = V::transposed32(loaded);
+            for i in 0..4 {
+                words[i].0[set] = turned[i];
+            }
+        }
+        let [a, b, c, d] = match direction {
             Direction::Encrypt => keys.encrypted(words),
             Direction::Decrypt => keys.decrypted(words),
         };
-        let [a, b, c, d] = words;
-        let done = V::transposed32([a.0, b.0, c.0, d.0]);
-        for i in 0..4 {
-            done[i].store(places[i]);
+        for set in 0..SETS {
+            let at = at.add(16 * V::WORDS * set);
+            let done = V::transposed32([a.0[set], b.0[set], c.0[set], d.0[set]]);
+            for i in 0..4 {
+                done[i].store(at.add(4 * V::WORDS * i));
+            }
         }
     }
 }
@@ -112,9 +143,10 @@ pub(crate) trait SerpentInstructions: Copy {
     fn serpent(self, keys: &Keys, direction: Direction, blocks: &mut [Block]);
 }
 
-/// Implements [`SerpentInstructions`] for a proof, with a function in `$module` that enables `$features`.
+/// Implements [`SerpentInstructions`] for a proof, with a function in `$module` that enables `$features` and takes `$sets` registers of each word at a
+/// time.
 macro_rules! serpent_instructions {
-    ($proof:ty, $register:ty, $module:ident, $features:literal) => {
+    ($proof:ty, $register:ty, $sets:literal, $module:ident, $features:literal) => {
         mod $module {
             use $crate::block::{Block, Direction};
             use $crate::serpent::Keys;
@@ -122,7 +154,7 @@ macro_rules! serpent_instructions {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn run(keys: &Keys, direction: Direction, blocks: &mut [Block]) {
                 // SAFETY: the features are enabled here.
-                unsafe { $crate::backend::lanes::serpent::run::<$register>(keys, direction, blocks) }
+                unsafe { $crate::backend::lanes::serpent::run::<$register, $sets>(keys, direction, blocks) }
             }
         }
 

@@ -29,7 +29,7 @@ vector_instructions!(
 );
 
 #[cfg(feature = "serpent")]
-super::serpent::serpent_instructions!(Sse2, super::__m128i, serpent, "sse2");
+super::serpent::serpent_instructions!(Sse2, super::__m128i, 1, serpent, "sse2");
 
 // SAFETY (all of the blocks below): SSE2 is part of x86-64, and the caller passes pointers as the trait asks.
 impl Lanes for __m128i {

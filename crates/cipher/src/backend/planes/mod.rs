@@ -10,6 +10,8 @@ mod twofish;
 use core::arch::x86_64::*;
 
 use super::cpu::Cpu;
+use super::masks::Masks;
+use super::vectors::VectorChoice;
 use crate::block::{Block, WIDE};
 
 /// Proof that the CPU has AVX-512 F, BW, DQ, VL and VBMI, and GFNI, and that the system saves the registers.
@@ -20,6 +22,21 @@ impl Planes {
     /// Asks the CPU.
     pub(crate) fn detect() -> Option<Self> {
         Cpu::ask().has_avx512_bytes().then_some(Self(()))
+    }
+}
+
+/// What a cipher has where it takes 64 blocks at once: proofs that the CPU can, and what it reads.
+pub(crate) struct Wide<T> {
+    pub(crate) planes: Planes,
+    pub(crate) masks: Masks,
+    pub(crate) tables: T,
+}
+
+impl<T> Wide<T> {
+    /// With the tables that `make` makes, where the choice has the instructions; `None` without them, or if there are no tables for such a key.
+    pub(crate) fn new(vectors: VectorChoice, make: impl FnOnce() -> Option<T>) -> Option<Self> {
+        let planes = vectors.has_avx512().then(Planes::detect).flatten()?;
+        Some(Self { planes, masks: Masks::detect()?, tables: make()? })
     }
 }
 

@@ -1,7 +1,7 @@
 //! CBC (NIST SP 800-38A, 6.2), a chain per data unit. Encryption is serial inside a chain, so it runs several
 //! data units side by side.
 
-use crate::block::{BlockCipher, Direction, LANES, xor};
+use crate::block::{BlockCipher, Direction, LANES, WIDE, xor};
 use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template, in_turns};
 use crate::run::Run;
 use crate::tweak::{IvStream, Units};
@@ -24,21 +24,23 @@ pub(crate) const FACTS: Facts = Facts {
 pub(crate) trait CbcBackend: BlockCipher {
     /// CBC, each data unit a chain of its own.
     fn cbc(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
-        match direction {
-            Direction::Encrypt => encrypt(self, units, run),
-            Direction::Decrypt => decrypt(self, units, run),
+        match (direction, self.is_wide()) {
+            (Direction::Encrypt, false) => encrypt::<_, LANES>(self, units, run),
+            (Direction::Encrypt, true) => encrypt::<_, WIDE>(self, units, run),
+            (Direction::Decrypt, false) => decrypt::<_, LANES>(self, units, run),
+            (Direction::Decrypt, true) => decrypt::<_, WIDE>(self, units, run),
         }
     }
 }
 
-/// Encrypts a run, [`LANES`] units side by side.
-fn encrypt<C: BlockCipher>(cipher: &C, mut units: Units<'_, C>, mut run: Run<'_>) {
+/// Encrypts a run, `AT_ONCE` units side by side.
+fn encrypt<C: BlockCipher, const AT_ONCE: usize>(cipher: &C, mut units: Units<'_, C>, mut run: Run<'_>) {
     let unit_blocks = units.blocks();
     let total = run.blocks() / unit_blocks;
     let mut first = 0;
     while first < total {
-        let count = (total - first).min(LANES);
-        let mut chains = [[0; 16]; LANES];
+        let count = (total - first).min(AT_ONCE);
+        let mut chains = [[0; 16]; AT_ONCE];
         let chains = &mut chains[..count];
         units.fill(chains);
         for block in 0..unit_blocks {
@@ -58,23 +60,22 @@ fn encrypt<C: BlockCipher>(cipher: &C, mut units: Units<'_, C>, mut run: Run<'_>
 }
 
 /// Decrypts a run; nothing is serial here.
-fn decrypt<C: BlockCipher>(cipher: &C, units: Units<'_, C>, mut run: Run<'_>) {
+fn decrypt<C: BlockCipher, const AT_ONCE: usize>(cipher: &C, units: Units<'_, C>, mut run: Run<'_>) {
     let unit_blocks = units.blocks();
     let total = run.blocks();
     let mut ivs = IvStream::new(units, None, total.div_ceil(unit_blocks));
     let mut previous = [0; 16];
     let mut left = 0;
+    let mut cipher_text = [[0; 16]; AT_ONCE];
+    let mut blocks = [[0; 16]; AT_ONCE];
     let mut at = 0;
     while at < total {
-        let count = (total - at).min(LANES);
-        let mut cipher_text = [[0; 16]; LANES];
-        let cipher_text = &mut cipher_text[..count];
+        let count = (total - at).min(AT_ONCE);
+        let (cipher_text, blocks) = (&mut cipher_text[..count], &mut blocks[..count]);
         run.load(at, cipher_text);
-        let mut blocks = [[0; 16]; LANES];
-        let blocks = &mut blocks[..count];
         blocks.copy_from_slice(cipher_text);
         cipher.decrypt(blocks);
-        for (block, cipher_text) in blocks.iter_mut().zip(cipher_text) {
+        for (block, cipher_text) in blocks.iter_mut().zip(&*cipher_text) {
             if left == 0 {
                 left = unit_blocks;
                 previous = ivs.next();

@@ -1,6 +1,6 @@
 //! ECB (NIST SP 800-38A, 6.1): every block on its own. It hides nothing about equal blocks; old volumes need it.
 
-use crate::block::{BlockCipher, Direction, LANES};
+use crate::block::{BlockCipher, Direction, LANES, WIDE};
 use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template, in_turns};
 use crate::run::Run;
 
@@ -27,12 +27,21 @@ pub(crate) trait EcbBackend: BlockCipher {
 }
 
 /// Encrypts or decrypts a run.
-pub(crate) fn run<C: BlockCipher>(cipher: &C, direction: Direction, mut run: Run<'_>) {
+pub(crate) fn run<C: BlockCipher>(cipher: &C, direction: Direction, run: Run<'_>) {
+    if cipher.is_wide() && run.blocks() > LANES {
+        in_batches::<C, WIDE>(cipher, direction, run);
+    } else {
+        in_batches::<C, LANES>(cipher, direction, run);
+    }
+}
+
+#[inline(always)]
+fn in_batches<C: BlockCipher, const AT_ONCE: usize>(cipher: &C, direction: Direction, mut run: Run<'_>) {
     let total = run.blocks();
+    let mut blocks = [[0; 16]; AT_ONCE];
     let mut at = 0;
     while at < total {
-        let count = (total - at).min(LANES);
-        let mut blocks = [[0; 16]; LANES];
+        let count = (total - at).min(AT_ONCE);
         let blocks = &mut blocks[..count];
         run.load(at, blocks);
         cipher.apply(direction, blocks);

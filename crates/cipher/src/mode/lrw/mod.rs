@@ -122,24 +122,33 @@ pub(crate) fn run<C: BlockCipher>(
 ) {
     let unit_blocks = units.blocks();
     let mut starts = IvStream::new(units, None, run.blocks().div_ceil(unit_blocks));
-    let mut index = 0u128;
-    let mut tweak = 0;
-    let mut left = 0;
-    let next = || {
-        if left == 0 {
-            left = unit_blocks;
-            index = u128::from_be_bytes(starts.next());
-            tweak = multiply(key.key, index);
-        } else {
-            // After 128 ones the index wraps to 0: the last product takes the tweak back to 0 as it should.
-            let ones = index.trailing_ones().min(127) as usize;
-            tweak ^= key.steps[ones % 128];
-            index = index.wrapping_add(1);
+    let (mut index, mut tweak) = (0u128, 0);
+    let (mut left, mut begun) = (0, false);
+    let tweaks = |to: &mut [Block]| {
+        for slot in to {
+            let mut follows = true;
+            if left == 0 {
+                left = unit_blocks;
+                let start = u128::from_be_bytes(starts.next());
+                // Units in a row are one row of indices, so that all but the first come without a multiplication.
+                follows = begun && start == index.wrapping_add(1);
+                if !follows {
+                    index = start;
+                    tweak = multiply(key.key, index);
+                    begun = true;
+                }
+            }
+            if follows {
+                // After 128 ones the index wraps to 0: the last product takes the tweak back to 0 as it should.
+                let ones = index.trailing_ones().min(127) as usize;
+                tweak ^= key.steps[ones % 128];
+                index = index.wrapping_add(1);
+            }
+            left -= 1;
+            *slot = tweak.to_be_bytes();
         }
-        left -= 1;
-        tweak.to_be_bytes()
     };
-    xex(cipher, direction, next, run);
+    xex(cipher, direction, tweaks, run);
 }
 
 #[cfg(feature = "internals")]

@@ -4,7 +4,7 @@
 //! One key encrypts both IVs and data, so that the powers must not start at 1: with x^0, decrypting zeros in block 0 would
 //! give away the tweak. The form is ours; no other program reads it.
 
-use crate::block::{BlockCipher, Direction};
+use crate::block::{Block, BlockCipher, Direction};
 use crate::gf128::double;
 use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template, in_turns};
 use crate::mode::xex::xex;
@@ -46,5 +46,11 @@ pub(crate) trait Xex1Backend: BlockCipher {
 /// Encrypts or decrypts a run that begins `skipped` blocks into its first unit.
 fn run<C: BlockCipher>(cipher: &C, direction: Direction, units: Units<'_, C>, skipped: usize, run: Run<'_>) {
     let mut tweaks = Tweaks::new(XtsUnits { tweak_cipher: cipher, units }, skipped, run.blocks());
-    xex(cipher, direction, || double(tweaks.next()).to_le_bytes(), run);
+    let next = |to: &mut [Block]| {
+        tweaks.fill(cipher, to);
+        for tweak in to {
+            *tweak = double(u128::from_le_bytes(*tweak)).to_le_bytes();
+        }
+    };
+    xex(cipher, direction, next, run);
 }

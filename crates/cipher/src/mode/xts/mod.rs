@@ -55,12 +55,13 @@ fn run<C: BlockCipher>(
     run: Run<'_>,
 ) {
     let mut tweaks = Tweaks::new(units, skipped, run.blocks());
-    xex(cipher, direction, || tweaks.next().to_le_bytes(), run);
+    xex(cipher, direction, |next| tweaks.fill(cipher, next), run);
 }
 
-/// The tweaks of a run, one after the other.
+/// The tweaks of a run, in order.
 pub(crate) struct Tweaks<'a, C> {
     starts: IvStream<'a, C>,
+    /// The last one.
     tweak: u128,
     unit_blocks: usize,
     /// Blocks left in the current unit.
@@ -93,6 +94,18 @@ impl<'a, C: BlockCipher> Tweaks<'a, C> {
         }
         self.left -= 1;
         self.tweak
+    }
+
+    /// Writes the next ones.
+    pub(crate) fn fill(&mut self, cipher: &C, mut to: &mut [Block]) {
+        while !to.is_empty() {
+            let first = self.next();
+            // The first one is written, too.
+            let (of_unit, rest) = to.split_at_mut((self.left + 1).min(to.len()));
+            self.left -= of_unit.len() - 1;
+            self.tweak = cipher.doublings(first, of_unit);
+            to = rest;
+        }
     }
 }
 

@@ -23,8 +23,10 @@ pub(super) trait Lanes: Copy {
     /// To the left.
     unsafe fn turned(self, bits: u32) -> Self;
     /// Bits of `f` where this has ones, of `g` elsewhere.
+    #[cfg(feature = "ripemd")]
     unsafe fn choose(self, f: Self, g: Self) -> Self;
     /// `(self | !y) ^ z`.
+    #[cfg(feature = "ripemd")]
     unsafe fn or_not_xor(self, y: Self, z: Self) -> Self;
 }
 
@@ -67,12 +69,14 @@ impl Lanes for __m512i {
         unsafe { _mm512_rolv_epi32(self, Self::splat(bits)) }
     }
 
+    #[cfg(feature = "ripemd")]
     #[inline(always)]
     unsafe fn choose(self, f: Self, g: Self) -> Self {
         // SAFETY: the caller has the features.
         unsafe { _mm512_ternarylogic_epi32::<0xca>(self, f, g) }
     }
 
+    #[cfg(feature = "ripemd")]
     #[inline(always)]
     unsafe fn or_not_xor(self, y: Self, z: Self) -> Self {
         // SAFETY: the caller has the features.
@@ -122,12 +126,14 @@ impl Lanes for __m256i {
         }
     }
 
+    #[cfg(feature = "ripemd")]
     #[inline(always)]
     unsafe fn choose(self, f: Self, g: Self) -> Self {
         // SAFETY: the caller has the features.
         unsafe { _mm256_xor_si256(_mm256_and_si256(_mm256_xor_si256(f, g), self), g) }
     }
 
+    #[cfg(feature = "ripemd")]
     #[inline(always)]
     unsafe fn or_not_xor(self, y: Self, z: Self) -> Self {
         // SAFETY: the caller has the features.
