@@ -3,7 +3,6 @@
 import os
 import pathlib
 import shutil
-import stat
 
 from kernel_oracle import guest, packages
 
@@ -17,6 +16,8 @@ PACKAGES = ("initramfs-tools,dracut-core,dracut-network,busybox,udev,e2fsprogs,l
 DRIVERS = ("virtio_pci", "virtio_blk", "virtio_net")
 # What Debian's cryptsetup and clevis put into every image.
 STOCK_HOOKS = ("hooks/cryptroot", "hooks/clevis", "scripts/local-top/clevis", "scripts/local-top/cryptroot", "scripts/local-block/cryptroot")
+
+OUR_HOOKS = ("hooks/atrest", "scripts/local-top/atrest")
 
 
 class Own:
@@ -78,7 +79,7 @@ class Debian:
         share, etc = DEBIAN / "usr" / "share" / "initramfs-tools", DEBIAN / "etc" / "initramfs-tools"
         for hook in STOCK_HOOKS:
             runs(share / hook, stock)
-        for hook in ("hooks/atrest", "scripts/local-top/atrest"):
+        for hook in OUR_HOOKS:
             runs(etc / hook, not stock)
         return self.made(name, crypttab, "mkinitramfs", "-o", f"/boot/{name}", self.version)
 
@@ -99,7 +100,9 @@ class Debian:
 
 
 def runs(script: pathlib.Path, whether: bool) -> None:
-    """Both generators pass over what can't be executed."""
-    if script.exists():
-        mode = script.stat().st_mode
-        script.chmod(mode | 0o111 if whether else mode & ~(stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH))
+    """Whether mkinitramfs finds the script: it lists all files that lie there."""
+    parked = DEBIAN / "parked" / script.relative_to(DEBIAN)
+    source, target = (parked, script) if whether else (script, parked)
+    if source.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)

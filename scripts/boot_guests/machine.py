@@ -13,7 +13,8 @@ from . import tang, tpm
 
 # A machine without acceleration, busy with others.
 SECONDS = 300
-# Where QEMU puts an initramfs by itself, it overwrites the firmware's tables if there is a TPM.
+# Where QEMU puts an initramfs by itself, it overwrites the firmware's tables if there is a TPM. The kernel leaves one that initrdmem=
+# names in memory that it gives out, unless memmap= takes that away: then it makes a copy.
 INITRD = 512 << 20
 ENDS = (b"ENDED", b"Kernel panic - not syncing")
 
@@ -31,12 +32,13 @@ def boot(kernel: pathlib.Path, initrd: pathlib.Path, disks: list[pathlib.Path], 
     """What the console says until the guest says that it ends, panics, asks once too often, or says what fits `stops`. The disks are
     not changed."""
     with tempfile.TemporaryDirectory(prefix="boot-guests-") as scratch, contextlib.ExitStack() as stack:
+        size = initrd.stat().st_size
         command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc",
                    "-accel", f"tcg,thread={'single' if count else 'multi'}", "-cpu", "max", "-m", "1024", "-serial", "stdio",
                    "-device", "virtio-rng-pci", "-kernel", str(kernel),
                    "-device", f"loader,file={initrd},addr={INITRD:#x},force-raw=on", "-append",
                    f"console=ttyS0 loglevel=4 panic=-1 mitigations=off no_timer_check random.trust_cpu=on cryptomgr.notests "
-                   f"initrdmem={INITRD:#x},{initrd.stat().st_size} {words}"]
+                   f"initrdmem={INITRD:#x},{size} memmap={-(-size >> 20)}M${INITRD:#x} {words}"]
         if count:
             command += ["-icount", "shift=1,sleep=off"]
         for disk in disks:

@@ -35,8 +35,11 @@ def while_served(directory: pathlib.Path, *words) -> str:
 
 
 def for_guest(directory: pathlib.Path) -> str:
-    """What QEMU's user network is told: each connection is a server of its own."""
-    return f"guestfwd=tcp:{ADDRESS}:80-cmd:{TANGD} {directory}"
+    """What QEMU's user network is told: each connection is a server of its own, whose messages would be taken for its answer."""
+    server = directory.parent / "tangd"
+    server.write_text(f"#!/bin/sh\nexec {TANGD} {directory} 2> /dev/null\n")
+    server.chmod(0o755)
+    return f"guestfwd=tcp:{ADDRESS}:80-cmd:{server}"
 
 
 def serve(server: socket.socket, directory: str) -> None:

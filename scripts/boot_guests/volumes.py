@@ -8,6 +8,7 @@ import shutil
 from . import run, tang, tpm
 
 UUID = "7b1d3a54-91c5-4d0c-8c8a-3f5a6f6f2026"
+MOVED = "00000000-91c5-4d0c-8c8a-3f5a6f6f2026"
 PASSPHRASE, PIN = "correct horse", "2718"
 SECRET = "what the owner hides"
 
@@ -103,6 +104,14 @@ class Volumes:
         run("clevis", "luks", "bind", "-y", "-f", "-d", image, "-k", self.key, pin, json.dumps(config), env=tpm.tools(port))
         for kind in ("-t", "-s", "-l"):
             run("tpm2_flushcontext", "-Q", kind, env=tpm.tools(port))
+
+    def stolen(self, image: pathlib.Path) -> pathlib.Path:
+        """The owner's volume as the attacker keeps it: by another UUID, so that his own is the only one of its name."""
+        moved = self.place / f"stolen-{image.name}"
+        if not moved.exists():
+            run("cp", "--sparse=always", image, moved)
+            run(self.atrest, "header", "set", moved, "--uuid", MOVED)
+        return moved
 
     def key_id(self, image: pathlib.Path) -> str:
         """The identifier of the volume key, as `expect-key=` takes it."""

@@ -168,7 +168,8 @@ impl Options {
 mod tests {
     use super::*;
 
-    const ASKED: Conversation = Conversation { number: [1, 2, 3, 4], hardware: [0x52, 0x54, 0, 0x12, 0x34, 0x56] };
+    const ASKED: Conversation =
+        Conversation { number: [1, 2, 3, 4], hardware: [0x52, 0x54, 0, 0x12, 0x34, 0x56] };
 
     /// An answer as RFC 2131 lays it out.
     fn answered(kind: u8, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -193,9 +194,10 @@ mod tests {
         assert_eq!(discover[236..249], [99, 130, 83, 99, 53, 1, 1, 55, 3, 1, 3, 6, 255]);
         let Some(Answer::Offer(offer)) = ASKED.answer(&answered(2, |_| ())) else { panic!("an offer") };
         let request = ASKED.request(&offer);
-        assert_eq!(request[240..261], [
-            53, 1, 3, 55, 3, 1, 3, 6, 50, 4, 10, 0, 2, 15, 54, 4, 10, 0, 2, 2, 255
-        ]);
+        assert_eq!(
+            request[240..261],
+            [53, 1, 3, 55, 3, 1, 3, 6, 50, 4, 10, 0, 2, 15, 54, 4, 10, 0, 2, 2, 255]
+        );
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub fn ask(interface: &Interface, end: Instant) -> io::Result<Lease> {
     socket.set_broadcast(true)?;
     let mut patience = FIRST;
     while Instant::now() < end {
-        let until = |patience| Instant::now().checked_add(patience).map_or(end, |until: Instant| until.min(end));
+        let until =
+            |patience| Instant::now().checked_add(patience).map_or(end, |until: Instant| until.min(end));
         let offer = said(&socket, &conversation, &conversation.discover(), until(patience))?;
         if let Some(Answer::Offer(offer)) = offer {
             let wanted = conversation.request(&offer);
