@@ -34,6 +34,8 @@ test-full:
 	cargo build --locked --release --package atrest-cli
 	scripts/foreign-images
 	scripts/cryptroot
+	scripts/static x86_64-unknown-linux-musl
+	scripts/boot-guests
 
 # Which lines the tests of each crate run, and the functions that none of them does. COVERAGE names crates.
 coverage:

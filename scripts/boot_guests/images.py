@@ -76,6 +76,10 @@ class Debian:
 
     def initramfs_tools(self, name: str, crypttab: str, stock: bool = False) -> pathlib.Path:
         """An image by mkinitramfs, with Debian's cryptsetup and clevis or with atrest."""
+        with packages.locked(PEERS):
+            return self.made_by_hooks(name, crypttab, stock)
+
+    def made_by_hooks(self, name: str, crypttab: str, stock: bool) -> pathlib.Path:
         share, etc = DEBIAN / "usr" / "share" / "initramfs-tools", DEBIAN / "etc" / "initramfs-tools"
         for hook in STOCK_HOOKS:
             runs(share / hook, stock)
@@ -87,9 +91,12 @@ class Debian:
         """An image by dracut, with systemd and its unlocker or with systemd and atrest."""
         modules = ("systemd", "crypt", "tpm2-tss") if stock else ("systemd", "network-legacy", "atrest")
         omitted = () if stock else ("--omit", "crypt tpm2-tss")
-        return self.made(name, crypttab, "dracut", "--force", "--no-hostonly", "--no-hostonly-cmdline", "--kver", self.version,
-                         "--add", " ".join(modules), *omitted, "--add-drivers", " ".join((*DRIVERS, "dm_crypt")),
-                         *(("--include", "/etc/crypttab", "/etc/crypttab") if stock else ()), f"/boot/{name}")
+        words = ["--force", "--no-hostonly", "--no-hostonly-cmdline", "--kver", self.version, "--add", " ".join(modules), *omitted,
+                 "--add-drivers", " ".join((*DRIVERS, "dm_crypt"))]
+        if stock:
+            words += ["--include", "/etc/crypttab", "/etc/crypttab"]
+        with packages.locked(PEERS):
+            return self.made(name, crypttab, "dracut", *words, f"/boot/{name}")
 
     def made(self, name: str, crypttab: str, *words) -> pathlib.Path:
         (DEBIAN / "etc" / "crypttab").write_text(crypttab)

@@ -12,7 +12,7 @@ import time
 from . import tang, tpm
 
 # A machine without acceleration, busy with others.
-SECONDS = 300
+SECONDS = 900
 # Where QEMU puts an initramfs by itself, it overwrites the firmware's tables if there is a TPM. The kernel leaves one that initrdmem=
 # names in memory that it gives out, unless memmap= takes that away: then it makes a copy.
 INITRD = 512 << 20

@@ -7,7 +7,7 @@ check() {
 }
 
 depends() {
-    echo base
+    echo base dm # which has the rules by which udev answers
 }
 
 installkernel() {
