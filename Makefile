@@ -47,6 +47,8 @@ test-full:
 	scripts/foreign-images
 	scripts/cryptroot
 	scripts/try-deb "$$(scripts/deb)" "$$(scripts/deb --version 99)"
+	scripts/static x86_64-unknown-linux-musl
+	scripts/boot-guests
 
 # Which lines the tests of each crate run, and the functions that none of them does. COVERAGE names crates.
 coverage:

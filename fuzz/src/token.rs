@@ -1,5 +1,6 @@
-//! Tokens whose passphrase a TPM or a server has: their JSON, and what the TPM and the server answer.
+//! Tokens whose passphrase a TPM or a server has: their JSON, and what the TPM, the server and the network on the way to it answer.
 
+use atrest_boot::net::{Answer, Conversation};
 use atrest_open::token::{clevis, fido2, pkcs11, shares, tpm2};
 use atrest_secret::SecretArray;
 use atrest_tpm::{Bank, Pcrs, Policy, Sealed, SignedPolicy, SigningKey, Template, Tpm, TpmError, Transport};
@@ -20,6 +21,19 @@ pub fn token(data: &[u8]) {
     }
     let _ = SigningKey::from_der(data);
     clevis::check_answer(data);
+    lease(data);
+}
+
+/// What a DHCP server answers to whatever conversation it names.
+fn lease(data: &[u8]) {
+    let number = data.get(4..).and_then(|rest| rest.first_chunk());
+    let hardware = data.get(28..).and_then(|rest| rest.first_chunk());
+    let (Some(number), Some(hardware)) = (number, hardware) else { return };
+    let asked = Conversation { number: *number, hardware: *hardware };
+    if let Some(Answer::Offer(lease) | Answer::Given(lease)) = asked.answer(data) {
+        assert!((1..=32).contains(&lease.prefix) && lease.servers.len() <= 3 && !lease.own.is_multicast());
+        assert_eq!(asked.request(&lease).len(), 300);
+    }
 }
 
 /// A TPM that answers what the input says. It ends where the input does.

@@ -7,7 +7,7 @@ check() {
 }
 
 depends() {
-    echo base
+    echo base dm # which has the rules by which udev answers
 }
 
 installkernel() {
@@ -20,4 +20,6 @@ install() {
     # dracut sets moddir for its modules.
     # shellcheck disable=SC2154
     inst_hook initqueue/settled 20 "$moddir/atrest-unlock.sh"
+    inst_hook initqueue/online 20 "$moddir/atrest-online.sh"
+    inst_hook initqueue/timeout 20 "$moddir/atrest-online.sh"
 }

@@ -7,7 +7,7 @@ use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
 #[cfg(feature = "foreign")]
 use atrest_volume::loopaes::LoopAesOptions;
-use atrest_volume::luks2::PinError;
+use atrest_volume::luks2::{PinError, PinRecord, VolumeKeyId};
 use atrest_volume::plain::PlainOptions;
 #[cfg(feature = "foreign")]
 use atrest_volume::tcrypt::TcryptOptions;
@@ -70,6 +70,12 @@ pub trait Locked {
             true => Err(UnlockError::Pin(PinError::NotLuks2)),
             false => Ok(()),
         }
+    }
+
+    /// What a trusted store is to keep of the pinned header of the volume whose key has this identifier, once that key has unlocked it;
+    /// `None` if there is no such header.
+    fn pin_record(&self, _key: VolumeKeyId) -> Option<PinRecord> {
+        None
     }
 
     /// Unlocks it. Writes nothing, but for the part of a re-encryption that was interrupted: if the volume is to be written, that is

@@ -6,8 +6,8 @@ use atrest_device::Media;
 use atrest_engine::Access;
 use atrest_engine::reencrypt::{RewriteError, recover_interrupted};
 use atrest_secret::Passphrase;
-use atrest_volume::luks2::PinError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
+use atrest_volume::luks2::{PinError, PinRecord, VolumeKeyId};
 use atrest_volume::{
     ChangeError, Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat,
 };
@@ -95,6 +95,11 @@ impl Locked for Luks<'_> {
             None if options.expects() => Err(UnlockError::Pin(PinError::NotLuks2)),
             None => Ok(()),
         }
+    }
+
+    fn pin_record(&self, key: VolumeKeyId) -> Option<PinRecord> {
+        // A pin that can't be read has not let anybody in.
+        self.header.luks2()?.pin_record(key).ok()?
     }
 
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {

@@ -8,7 +8,7 @@ use atrest_device::Media;
 use atrest_kdf::{Argon2Cost, Hash};
 use serde::Serialize;
 
-use crate::luks2::{HeaderPolicy, VolumeKeyId};
+use crate::luks2::{HeaderPolicy, PinRecord, VolumeKeyId};
 use crate::{OptionError, Passphrase, UnlockError, VolumeKey};
 
 /// Format of a volume.
@@ -85,12 +85,14 @@ pub struct UnlockOptions {
     pub policy: Option<Arc<HeaderPolicy>>,
     /// The volume key must be this one (LUKS2).
     pub expected_key: Option<VolumeKeyId>,
+    /// The newest pinned header that a trusted store has seen: the header must be it, or a newer one of the same volume (LUKS2).
+    pub seen: Option<PinRecord>,
 }
 
 impl UnlockOptions {
     /// Whether the caller knows of the volume what only a LUKS2 header answers.
     pub fn expects(&self) -> bool {
-        self.policy.is_some() || self.expected_key.is_some()
+        self.policy.is_some() || self.expected_key.is_some() || self.seen.is_some()
     }
 
     /// Checks that a key is the one that the caller expects.

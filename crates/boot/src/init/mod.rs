@@ -1,4 +1,4 @@
-//! The first program in an initramfs: mounts what the kernel shows, loads modules, unlocks, mounts the root file system, looks whether
+//! The first program in an initramfs: mounts what the kernel shows, loads modules, joins the network, unlocks, mounts the root file system, looks whether
 //! it can be started, and gives the machine to it.
 
 mod modules;
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::config::{self, CMDLINE, CRYPTTAB};
 use crate::console::Console;
+use crate::net;
 use crate::policy::{Emergency, Policy, Stage};
 use crate::unlock::{DEVICE_TIMEOUT, Level, Unlocker};
 
@@ -32,6 +33,7 @@ pub fn run() {
     }
     teller.quiet.replace(config::is_quiet());
     modules::load_all(&|level, text| teller.say(level, text));
+    net::join_all(&policy.boot.networks, &|level, text| teller.say(level, text));
     loop {
         let failure = match boot(&policy, &teller) {
             Ok(never) => match never {},

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::network::Network;
 use super::notice::Problem;
 use super::spec::DeviceSpec;
 use super::words;
@@ -29,6 +30,8 @@ pub struct Boot {
     pub stop_at: Option<Stage>,
     /// `rd.emergency=`: what happens when nothing can be done any more.
     pub emergency: Emergency,
+    /// `ip=`: the networks that are joined before anything is unlocked.
+    pub networks: Vec<Network>,
     /// Words after `--`, for init.
     pub arguments: Vec<String>,
 }
@@ -101,6 +104,7 @@ impl Boot {
                 });
                 self.shell = true;
             }
+            "ip" => self.networks.extend(text.and_then(Network::parse).ok_or_else(bad)?),
             "rd.emergency" => {
                 self.emergency = match text {
                     Some("reboot") => Emergency::Reboot,

@@ -155,12 +155,15 @@ pub struct HeaderSetArgs {
 /// A policy file beside the volume also keeps out a header without a pin, and another volume.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
-An older pinned header of the same volume is told by a policy file only, and only if it is older than that file. `atrest token remove`
-takes the pin away. docs/TOKENS.md says what a pin protects from.
+An older pinned header of the same volume is told by a policy file, if it is older than that file, or by a trusted store, which every
+`header pin --store` tells of the header and `open --store` compares with it. Without either it is not told. `atrest token remove` takes
+the pin away. docs/TOKENS.md says what a pin protects from.
 
 Examples:
   atrest header pin secret.img --policy secret.policy
   atrest open secret.img --fuse mnt --policy secret.policy
+  atrest header pin secret.img --store /root/secret.store
+  atrest open secret.img --fuse mnt --store /root/secret.store
   atrest header pin secret.img --accept               # after cryptsetup has changed the header")]
 pub struct HeaderPinArgs {
     #[command(flatten)]

@@ -38,7 +38,7 @@ pub struct TargetArgs {
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
     /// Trusted store of a sealed volume. Commands that change keyslots need it. Commands that unlock one look first whether it belongs to
-    /// the volume and finds it as it was left. `info` shows what it says, unverified.
+    /// the volume and finds it as it was left. `info` shows what it says, unverified. `header pin` has one for pinned headers.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
 }

@@ -186,7 +186,7 @@ pub struct UnlockArgs {
     /// before and after it was written again learns how its plaintext changed. Without this, such a volume is read-only.
     #[arg(long)]
     pub single_snapshot: bool,
-    /// Trusted store of a sealed volume: the file that says how new the medium is.
+    /// Trusted store of a sealed volume, or of a pinned header: the file that says how new it is.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Read this snapshot of a sealed volume, which a URL names, in place of its newest state.

@@ -22,6 +22,8 @@ mod fit;
 mod flash;
 pub mod foreign;
 mod format;
+#[cfg_attr(not(feature = "whole"), path = "fresh_nowhere.rs")]
+mod fresh;
 mod fscrypt;
 pub mod fvault2;
 pub mod header;

@@ -11,6 +11,7 @@ use atrest_volume::luks2::{HeaderPolicy, Luks2, PinError, VolumeKeyId};
 use atrest_volume::{ChangeError, Credential, LockedVolume, UnlockError, UnlockOptions};
 use serde_json::json;
 
+use super::fresh;
 use super::target::{Target, replace_private, with_passphrase};
 use super::tokens::with_tokens_or_passphrase;
 use crate::args::header::HeaderPinArgs;
@@ -25,9 +26,14 @@ const MAX_POLICY: u64 = 1 << 20;
 
 pub fn pin(args: &HeaderPinArgs, output: &Output) -> Result<(), Failure> {
     args.tokens.check(&args.secret)?;
-    let mut target = Target::change(&args.target)?;
+    let mut target = Target::change_with_store(&args.target)?;
+    let mut store = fresh::store(args)?;
     let key = volume_key(args, &target, output)?;
     let luks2 = luks2(&target)?;
+    let beyond = match &store {
+        Some(store) => store.beyond(luks2, &key, args.accept, output)?,
+        None => 0,
+    };
     match luks2.check_pin(&key) {
         Ok(()) => {}
         Err(UnlockError::Pin(changed)) if args.accept => {
@@ -44,8 +50,13 @@ pub fn pin(args: &HeaderPinArgs, output: &Output) -> Result<(), Failure> {
     }
     let path = target.path;
     let luks2 = target.locked.luks2_mut();
-    let pinned = luks2.and_then(|luks2| luks2.pin(&target.device, &key, args.accept));
+    let pinned = luks2.and_then(|luks2| luks2.pin(&target.device, &key, args.accept, beyond));
     let pinned = pinned.map_err(|error| Failure::from(error).at(path))?;
+    if let Some(store) = &mut store {
+        let record = self::luks2(&target)?.pin_record(pinned.key).ok().flatten();
+        // cannot be none: it was pinned just now.
+        record.map_or(Ok(()), |record| store.put(&record))?;
+    }
     if let Some(file) = &args.policy {
         replace_private(file, format!("{}\n", pinned.policy.to_json()).as_bytes())?;
     }

@@ -43,6 +43,13 @@ impl<'a> Target<'a> {
         Self::open(args, Access::ReadWrite)
     }
 
+    /// Reads the header to change it, where a trusted store may be told of the change.
+    pub fn change_with_store(args: &'a TargetArgs) -> Result<Self, Failure> {
+        flash::refuse(args)?;
+        let path = header_path(args);
+        Self::on(path, open_device(path, Access::ReadWrite)?)
+    }
+
     fn open(args: &'a TargetArgs, access: Access) -> Result<Self, Failure> {
         flash::refuse(args)?;
         flash::refuse_store(args.store.is_some())?;

@@ -11,7 +11,7 @@ use atrest_open::{Device, Format, Held, HeldError, Key, Locked, Refused, Reopen}
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume, VolumeFormat};
 
-use super::{flash, foreign, options, pin, target, tokens};
+use super::{flash, foreign, fresh, options, pin, target, tokens};
 use crate::args::open::{UnlockArgs, VolumeType};
 use crate::asked::Asked;
 use crate::failure::{Code, Failure};
@@ -243,7 +243,10 @@ fn check(path: &Path, args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
         return Err(Failure::parameters(format!("--size {size} is not possible; {possible} bytes would be"))
             .hint("a view has whole data units: a multiple of 512 bytes, or of the volume's sector size"));
     }
-    flash::refuse_store(!is_sealed(path) && (args.store.is_some() || args.without_freshness))?;
+    // A pinned header has a store as well; without encrypted flash nothing has one.
+    let has_store = cfg!(feature = "whole") && args.kind == VolumeType::Luks;
+    let refused = args.without_freshness || (args.store.is_some() && !has_store);
+    flash::refuse_store(!is_sealed(path) && refused)?;
     args.tokens.check(&args.secret)?;
     let plain = &args.plain;
     let only_plain = plain.sector_size.is_some() || plain.iv_large_sectors;
@@ -352,31 +355,49 @@ fn volume(
             }));
     }
     let locked = held.locked(format).map_err(|error| {
-        target::no_header(error, held.header()).at(args.header.as_deref().unwrap_or(path))
+        let not_there = || target::no_header(error, held.header()).at(args.header.as_deref().unwrap_or(path));
+        flash::refuse_store(args.store.is_some() && !is_sealed(path)).err().unwrap_or_else(not_there)
     })?;
     // Told before anybody types a passphrase.
     locked.check().map_err(|error| at(error.into()))?;
-    let options = UnlockOptions { sealed: held.media().is_sealed(), ..unlock_options(args, wanted)? };
+    let mut options = UnlockOptions { sealed: held.media().is_sealed(), ..unlock_options(args, wanted)? };
+    options.seen = fresh::seen(path, args)?;
     locked.check_expected(&options).map_err(|error| at(error.into()))?;
     not_over_anything(path, &*locked, wanted, output)?;
+    let volume = by_key(path, held, format, &*locked, args, &options, output)?;
+    fresh::now_seen(args, &options, &*locked)?;
+    Ok(volume)
+}
+
+/// Asks for the key, and unlocks.
+fn by_key(
+    path: &Path,
+    held: &Held,
+    format: &Format,
+    locked: &dyn Locked,
+    args: &UnlockArgs,
+    options: &UnlockOptions,
+    output: &Output,
+) -> Result<Volume, Failure> {
+    let at = |failure: Failure| failure.at(path);
     let source = Source::from(&args.secret.passphrase);
     check_hash(format, args, output)?;
     if foreign::is_tcrypt(args.kind) {
-        return foreign::unlock(path, held, args, &options, output);
+        return foreign::unlock(path, held, args, options, output);
     }
     if let Some(key) = secrets::volume_key(&args.secret, output)? {
-        return locked.try_key(&Key::Volume(key), &options).map_err(|error| at(error.into()));
+        return locked.try_key(&Key::Volume(key), options).map_err(|error| at(error.into()));
     }
     if args.kind == VolumeType::Loopaes {
         let key = Key::File(foreign::lines(&source, output)?);
-        return locked.try_key(&key, &options).map_err(|error| at(error.into()));
+        return locked.try_key(&key, options).map_err(|error| at(error.into()));
     }
     let key = if source.is_key_file() { Key::File } else { Key::Passphrase };
     let all = if source.is_prompt() || args.tokens.are_named() { locked.tokens() } else { Vec::new() };
     let chosen = tokens::chosen(all, &args.tokens, output).map_err(at)?;
     tokens::check_stdin(&source, &args.tokens)?;
     let mut keys = tokens::first(chosen, &args.tokens, Asked::volume(&source, path, output, key));
-    let opened = atrest_open::unlock(&*locked, &mut keys, &options);
+    let opened = atrest_open::unlock(locked, &mut keys, options);
     opened.map_err(|error| {
         let nobody_asked =
             matches!(&error, Refused::Source(failure) if failure.code() == Code::Parameters as u8);

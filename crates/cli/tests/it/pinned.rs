@@ -140,3 +140,77 @@ fn keyslots_of_a_pinned_header_are_wiped_by_a_passphrase_that_is_read_once() {
     run(&scratch, "decrypt vol - --key-file key").ok();
     run(&scratch, "key remove vol --kind passphrase --yes").ok();
 }
+
+/// Headers are written before the store is. A cut between leaves a store that is one header behind.
+#[test]
+fn an_older_pinned_header_is_refused_by_the_trusted_store() {
+    let scratch = Scratch::with_volume();
+    let pin = "header pin vol --key-file key --store store";
+    let decrypt = |more: &str| run(&scratch, &format!("decrypt vol - --key-file key {more}"));
+    run(&scratch, pin).ok();
+    let (first, first_store) = (scratch.read("vol"), scratch.read("store"));
+    decrypt("--store store").ok();
+    assert!(scratch.read("store") == first_store, "nothing is newer");
+    run(&scratch, pin).ok();
+    let (second, second_store) = (scratch.read("vol"), scratch.read("store"));
+    assert!(second_store != first_store, "the store is told of each pin");
+    decrypt("--store store").ok();
+
+    scratch.file("vol", first.clone());
+    decrypt("").ok();
+    decrypt("--store store").fails(2, "the header is an older one of this volume: it was pinned as number 1");
+    run(&scratch, pin).fails(2, "the header is an older one of this volume");
+    assert!(scratch.read("vol") == first && scratch.read("store") == second_store, "nothing is written");
+
+    // Cut after the header: the next opening tells the store, and from then on the older header is refused.
+    scratch.file("store", first_store.clone());
+    decrypt("--store store").ok();
+    scratch.file("vol", second.clone());
+    decrypt("--store store").ok();
+    assert!(scratch.read("store") == second_store, "the store is told");
+    scratch.file("vol", first.clone());
+    decrypt("--store store").fails(2, "the header is an older one");
+
+    // Two changes with the same number: the one that was cut off, and the one that was made in its place.
+    run(&scratch, "header set vol --label other --key-file key").ok();
+    decrypt("--store store").fails(2, "both were pinned as number 2");
+    decrypt("").ok();
+
+    // Whoever has put an old header back says so; it is newer than everything then.
+    run(&scratch, &format!("{pin} --accept --yes")).ok();
+    decrypt("--store store").ok();
+    scratch.file("vol", second);
+    decrypt("--store store").fails(2, "the header is an older one");
+}
+
+#[test]
+fn a_trusted_store_is_of_one_pinned_volume() {
+    let scratch = Scratch::with_volume();
+    run(&scratch, "header pin vol --key-file key --store store").ok();
+    let vol = scratch.read("vol");
+    let format = format!("format --yes other --size 20M --key-file key {}", CHEAP.join(" "));
+    run(&scratch, &format).ok();
+    run(&scratch, "decrypt other - --key-file key --store store").fails(2, "the header is not pinned");
+    let store = scratch.read("store");
+    run(&scratch, "header pin other --key-file key --store store").fails(2, "another volume is in its place");
+    run(&scratch, "header pin other --key-file key").ok();
+    run(&scratch, "decrypt other - --key-file key --store store").fails(2, "both were pinned as number 1");
+    run(&scratch, "header pin other --key-file key").ok();
+    run(&scratch, "decrypt other - --key-file key --store store").fails(2, "another volume is in its place");
+    assert!(scratch.read("store") == store, "another volume changes nothing");
+    // Another program's change leaves no pin that counts, and the store is not told.
+    theirs(&scratch, "token remove --token-id 0 vol");
+    run(&scratch, "decrypt vol - --key-file key --store store").fails(2, "the header is not pinned");
+    scratch.file("vol", vol);
+    let mut other = store.clone();
+    other[0] ^= 1;
+    scratch.file("store", other);
+    run(&scratch, "decrypt vol - --key-file key --store store")
+        .fails(4, "no trusted store of a pinned header");
+    run(&scratch, "header pin vol --key-file key --store store")
+        .fails(4, "no trusted store of a pinned header");
+    scratch.file("store", &store[..40]);
+    run(&scratch, "decrypt vol - --key-file key --store store").fails(4, "it has 40 bytes");
+    run(&scratch, "decrypt vol - --key-file key --store nowhere").fails(4, "no such trusted store");
+    run(&scratch, "key add vol --key-file key --store store --new-key-file key").fails(1, "--store");
+}

@@ -191,7 +191,7 @@ mod tests {
     }
 
     fn other() -> OneKey<Key> {
-        OneKey::new(Key::Passphrase(atrest_secret::Passphrase::copy_from(b"typed")))
+        OneKey::new(Key::Passphrase(Passphrase::copy_from(b"typed")))
     }
 
     #[test]

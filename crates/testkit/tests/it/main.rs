@@ -19,6 +19,7 @@ mod interop_operations;
 mod interop_qemu;
 mod kernel;
 mod kernel_oracle;
+mod mkinitcpio;
 mod module_graph;
 mod no_c;
 mod random;

@@ -13,6 +13,7 @@ mod info;
 mod keyslot;
 pub(crate) mod media;
 mod pin;
+mod pin_record;
 pub mod reencrypt;
 pub(crate) mod session;
 mod token;
@@ -22,6 +23,7 @@ pub use backup::{header_backup, header_restore, is_backup_of_sealed};
 pub(crate) use create::default_key_len;
 pub use create::format;
 pub use pin::{BadVolumeKeyId, PinError, Pinned, VolumeKeyId};
+pub use pin_record::PinRecord;
 
 pub use atrest_format::luks2::{HeaderPolicy, KEYRING_TOKEN, PIN_TOKEN, PolicyFault, keyring_description};
 

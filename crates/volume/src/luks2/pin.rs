@@ -2,7 +2,7 @@
 //!
 //! Whoever has the volume key can check the header that led to it, before the volume is used. A header that somebody swapped, weakened or
 //! edited without the key is refused, and so is each field that was changed. An older header of the same volume, pinned in its time, is not
-//! told from the present one, unless a policy outside says how often it has been changed since.
+//! told from the present one, unless a policy or a trusted store outside says how often it has been changed since.
 
 use core::fmt;
 use core::str::FromStr;
@@ -37,6 +37,17 @@ impl VolumeKeyId {
             *byte = *of_whole;
         }
         Self(id)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> [u8; ID_LEN] {
+        self.0
+    }
+}
+
+impl From<[u8; ID_LEN]> for VolumeKeyId {
+    fn from(bytes: [u8; ID_LEN]) -> Self {
+        Self(bytes)
     }
 }
 
@@ -90,12 +101,17 @@ pub enum PinError {
         /// The fields, where they are known.
         fields: Vec<String>,
     },
-    /// It was pinned before what the policy has seen.
+    /// It was pinned before what the policy or the trusted store has seen.
     Older {
         /// Its counter.
         counter: u64,
-        /// The policy's.
+        /// That of the policy or the store.
         least: u64,
+    },
+    /// The trusted store has seen another header with the same number.
+    Other {
+        /// The number.
+        counter: u64,
     },
     /// It is not a LUKS2 header.
     NotLuks2,
@@ -115,11 +131,15 @@ impl fmt::Display for PinError {
             }
             Self::Older { counter, least } => write!(
                 f,
-                "the header is an older one of this volume: it was pinned as number {counter}, and the policy has seen {least}"
+                "the header is an older one of this volume: it was pinned as number {counter}, and number {least} has been seen"
             ),
-            Self::NotLuks2 => {
-                f.write_str("a header policy and an identifier of the volume key are for LUKS2 volumes")
-            }
+            Self::Other { counter } => write!(
+                f,
+                "the header is not the one that the trusted store has seen: both were pinned as number {counter}"
+            ),
+            Self::NotLuks2 => f.write_str(
+                "a header policy, a trusted store of a pinned header and an identifier of the volume key are for LUKS2 volumes",
+            ),
         }
     }
 }
@@ -249,8 +269,11 @@ impl Luks2 {
     ///
     /// # Errors
     /// [`UnlockError::HeaderPolicy`] with the first field that says what is not allowed, [`UnlockError::Pin`] if a pin is missing or
-    /// older than the policy has seen one.
+    /// older than the policy or the trusted store has seen one.
     pub fn check_policy(&self, options: &UnlockOptions) -> Result<(), UnlockError> {
+        if let Some(seen) = &options.seen {
+            self.check_seen(seen).map_err(UnlockError::Pin)?;
+        }
         let Some(policy) = &options.policy else { return Ok(()) };
         policy.check(&self.pair.header).map_err(UnlockError::HeaderPolicy)?;
         let Some(least) = policy.pinned else { return Ok(()) };
@@ -278,6 +301,9 @@ impl Luks2 {
     /// Checks all that the volume key is needed for: which key is expected, and the pin.
     pub(super) fn check_by_key(&self, key: &VolumeKey, options: &UnlockOptions) -> Result<(), UnlockError> {
         options.check_key(key)?;
+        if let Some(seen) = &options.seen {
+            self.check_record(key, seen)?;
+        }
         self.check_pin(key)
     }
 
@@ -303,13 +329,20 @@ impl Luks2 {
         self.pin.is_some()
     }
 
-    /// Pins the header as it is, or, with `accept`, as it is now although it was pinned otherwise.
+    /// Pins the header as it is, or, with `accept`, as it is now although it was pinned otherwise. `beyond` is the number that a trusted
+    /// store has seen, or 0: that of the pin is larger.
     ///
     /// # Errors
     /// [`ChangeError::Unlock`] if the key is not that of the volume, or without `accept` if the header is not as it was pinned.
     /// [`ChangeError::ChangedMeanwhile`] if it is not the one that was read. Otherwise as all [changes of a
     /// header](crate::LockedVolume::add_key).
-    pub fn pin(&mut self, header: &dyn Media, key: &VolumeKey, accept: bool) -> Result<Pinned, ChangeError> {
+    pub fn pin(
+        &mut self,
+        header: &dyn Media,
+        key: &VolumeKey,
+        accept: bool,
+        beyond: u64,
+    ) -> Result<Pinned, ChangeError> {
         let mut session = Session::begin(self, header)?;
         // What was shown to somebody is what is pinned.
         if session.volume.pair.header.fields(None) != self.pair.header.fields(None) {
@@ -323,7 +356,7 @@ impl Luks2 {
         let pins = metadata.tokens().iter().filter(|token| token.kind == PIN_TOKEN);
         let ids: Vec<u32> = pins.map(|token| token.id).collect();
         // intended: one that can't be read counts from the beginning.
-        let before = Pin::of(metadata).ok().flatten().map_or(0, |(_, pin)| pin.counter);
+        let before = Pin::of(metadata).ok().flatten().map_or(0, |(_, pin)| pin.counter).max(beyond);
         let id = ids.first().copied().or_else(|| metadata.free_token()).ok_or(ChangeError::TokenInUse)?;
         let mut next = metadata.clone();
         for other in ids.iter().filter(|other| **other != id) {

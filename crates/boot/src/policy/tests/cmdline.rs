@@ -238,3 +238,14 @@ fn the_expected_key_of_the_command_line_beats_that_of_crypttab() {
         assert_eq!(expected, [Some(VolumeKeyId::OF_NONE)], "{bad}");
     }
 }
+
+#[test]
+fn networks_are_those_that_the_command_line_names_and_a_wrong_one_is_a_warning() {
+    let policy = Policy::new(None, Some(line("ip=dhcp ip=10.0.0.7:::24::eth1:off ip=off ip=rarp quiet")));
+    let all = &policy.boot.networks;
+    let told: Vec<_> = all.iter().map(|network| (network.interface.as_deref(), network.address)).collect();
+    let fixed = Address::Fixed { own: [10, 0, 0, 7].into(), prefix: 24, gateway: None };
+    assert_eq!(told, [(None, Address::Dhcp), (Some("eth1"), fixed)]);
+    let [notice] = &policy.notices[..] else { panic!("{:?}", policy.notices) };
+    assert!(!notice.drops_entry() && notice.to_string().contains("rarp"), "{notice}");
+}

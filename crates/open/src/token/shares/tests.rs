@@ -8,7 +8,7 @@ use atrest_volume::VolumeKey;
 /// Types what it knows, by factor; the answers of one factor one after the other.
 struct Typist(Vec<(u8, &'static str)>);
 
-impl crate::token::Person for Typist {
+impl Person for Typist {
     fn touch(&mut self) {}
 
     fn answer(&mut self, question: &Question) -> Option<Passphrase> {

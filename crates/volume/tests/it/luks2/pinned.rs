@@ -47,7 +47,7 @@ fn formatted(options: FormatOptions) -> FaultDevice {
 }
 
 fn pinned(device: &FaultDevice) -> Pinned {
-    Luks2::read(device).expect("a header").pin(device, &key(), false).expect("pins")
+    Luks2::read(device).expect("a header").pin(device, &key(), false, 0).expect("pins")
 }
 
 fn opened(device: &dyn Media, options: &UnlockOptions) -> Result<(), UnlockError> {
@@ -95,7 +95,7 @@ fn a_pinned_header_opens_and_its_changes_by_us_renew_the_pin() {
     let mut other = LockedVolume::read(&device).expect("a header");
     assert_eq!(other.remove_key(&device, &three, false), Ok(1));
     assert_eq!(opened(&device, &policy), Ok(()));
-    let again = Luks2::read(&device).expect("a header").pin(&device, &key(), false).expect("pins");
+    let again = Luks2::read(&device).expect("a header").pin(&device, &key(), false, 0).expect("pins");
     assert_eq!(again.counter, 7, "add, label, priority, change, remove, and both pins");
 }
 
@@ -133,7 +133,7 @@ fn another_volume_and_one_without_a_pin_are_refused_by_what_is_outside() {
     atrest_volume::format(devices, VolumeFormat::Luks2, &passphrase(), &options).expect("formats");
     let mut theirs = Luks2::read(&supplanted).expect("a header");
     let (_, their_key) = theirs.volume_key(&supplanted, &passphrase(), None).expect("opens");
-    theirs.pin(&supplanted, &their_key, false).expect("pins");
+    theirs.pin(&supplanted, &their_key, false, 0).expect("pins");
     let unlock = |options: &UnlockOptions| theirs.unlock(devices, &passphrase(), options).map(drop);
     assert_eq!(unlock(&UnlockOptions::default()), Ok(()), "alone it is a good volume");
     let expected = of.key.to_string();
@@ -481,7 +481,7 @@ fn no_header_that_cryptsetup_made_is_refused() {
             let unlocked = luks2.unlock(devices, &passphrase(), &by_policy(&policy)).map(drop);
             assert_eq!(unlocked, Ok(()), "seed {seed}");
             let (_, key) = luks2.volume_key(&device, &passphrase(), None).expect("opens");
-            let pinned = luks2.pin(&device, &key, false).expect("pins");
+            let pinned = luks2.pin(&device, &key, false, 0).expect("pins");
             let again = Luks2::read(&device).expect("a header");
             let unlocked = again.unlock_with_key(devices, &key, &by_policy(&pinned.policy)).map(drop);
             assert_eq!(unlocked, Ok(()), "seed {seed}, pinned");
