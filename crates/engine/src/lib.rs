@@ -60,7 +60,7 @@ mod trusted;
 pub mod verity;
 
 pub use disk::{Disk, DiskError, DiskOptions};
-pub use file::{Access, FileDevice, NewFile, is_same, loop_devices_on};
+pub use file::{Access, FileDevice, NewFile, ReencryptionLock, is_same, loop_devices_on};
 pub use scrub::scrub;
 pub use sequence::Sequence;
 pub use trusted::{TrustedFile, TrustedFileError};

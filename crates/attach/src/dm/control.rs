@@ -138,6 +138,13 @@ impl Control {
         self.send(SUSPEND, &mut message).map_err(|error| DmError::System { request: "suspend", error })
     }
 
+    /// Stops all I/O of a mapping, once what was begun is done. File systems on it are not asked: they wait.
+    pub fn suspend_at_once(&self, name: &str) -> Result<(), DmError> {
+        let mut message = Message::new(name);
+        message.add_flag(flag::SUSPEND | flag::SKIP_LOCKFS);
+        self.send(SUSPEND, &mut message).map_err(|error| DmError::System { request: "suspend", error })
+    }
+
     /// Tells a mapping's target something. The words may hold a key.
     pub fn tell(&self, name: &str, words: &[u8]) -> Result<(), DmError> {
         let mut message = Message::new(name);
