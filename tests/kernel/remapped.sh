@@ -1,10 +1,12 @@
 #!/bin/sh
 # Volumes in the middle of their re-encryption as mappings: the tables are those of cryptsetup; a mapping follows the re-encryption of its
 # volume while files on it are written, through kills and failing disks; and what one of the programs left the other goes on with. For each
-# line "NAME KIND" of /share/rewritten. Fails at the first difference.
+# line "NAME KIND" of /share/rewritten, with at most so many kills as /share/kills says. The rest is done where that says more than a few.
+# Fails at the first difference.
 set -eu
 export LD_LIBRARY_PATH=/share
 cp /share/atrest /tmp/atrest
+most=$(cat /share/kills)
 atrest=/tmp/atrest
 mkdir /tmp/names && ln -s "$atrest" /tmp/names/cryptsetup
 ours=/tmp/names/cryptsetup
@@ -70,6 +72,17 @@ same() { # WHAT: the plaintext is what it was
     [ "$(head -c "${1:-100000000}" /dev/mapper/volume | sha256sum)" = "$sum" ] || fail "$name: $2: other plaintext"
 }
 
+finished() { # WHAT: the plaintext is what it was, and the mapping goes, as it does by itself where all is plaintext
+    if [ "$kind" = decrypt ]; then
+        [ -z "$(dmsetup ls | grep volume)" ] || fail "$name: $1: still mapped"
+        echo 3 > /proc/sys/vm/drop_caches
+        [ "$(sha256sum < $device)" = "$sum" ] || fail "$name: $1: not decrypted"
+    else
+        same $size "$1"
+        cryptsetup close volume
+    fi
+}
+
 while read -r name kind; do
     size=100000000
     [ "$kind" != encrypt ] || size=$((12 << 20))
@@ -90,16 +103,11 @@ while read -r name kind; do
     $ours status volume $header | grep -q "reencryption:  in-progress" || fail "$name: $($ours status volume $header)"
     # 2. It goes on while it is open; then it is done.
     $ours reencrypt -q --resume-only --active-name volume $header --key-file /share/key > /tmp/out 2>&1 || fail "$name: not gone on with"
-    same $size "gone on with"
-    cryptsetup close volume
+    finished "gone on with"
     if [ $kind != decrypt ]; then
         cryptsetup luksDump $device | grep -q "online-reencrypt" && fail "$name: not done"
         cryptsetup open --key-file /share/key $device volume || fail "$name: cryptsetup does not open what is done"
-        same $size done
-        look /tmp/theirs
-        cryptsetup close volume
-    else
-        [ "$(sha256sum < $device)" = "$sum" ] || fail "$name: not decrypted"
+        finished "done"
     fi
     echo "$name: same, and gone on with"
 
@@ -112,9 +120,8 @@ while read -r name kind; do
     [ "$(dmsetup info -c --noheadings -o suspended volume)" = Active ] || fail "$name: it waits for ever"
     whole | below
     $ours reencrypt -q --resume-only --active-name volume $header --key-file /share/key > /tmp/out 2>&1 || fail "$name: not gone on with after an error"
-    dmsetup table volume | grep -q error && fail "$name: still broken"
-    same $size "after an error"
-    $ours close volume
+    dmsetup table | grep -q error && fail "$name: still broken"
+    finished "after an error"
 
     # 4. Killed again and again.
     make
@@ -124,23 +131,40 @@ while read -r name kind; do
     while
         $ours reencrypt -q --resume-only --hotzone-size 256k --active-name volume $header --key-file /share/key > /tmp/out 2>&1 &
         process=$!
-        sleep "0.$((10 + kills % 80))"
+        sleep "$((kills % 3)).$((10 + kills * 7 % 80))"
         kill -9 $process 2> /dev/null
     do
         wait $process 2> /dev/null || true
         kills=$((kills + 1))
-        [ $kills -lt 60 ] || break
+        [ $kills -lt $most ] || break
     done
     status=0
     wait $process 2> /dev/null || status=$?
-    [ $kills -ge 60 ] || [ $status = 0 ] || fail "$name: status $status after $kills kills"
-    if [ $kills -ge 60 ]; then
-        $ours reencrypt -q --resume-only --active-name volume $header --key-file /share/key > /tmp/out 2>&1 || grep -q "no re-encryption" /tmp/out || fail "$name: not gone on with after a kill"
+    [ $kills -ge $most ] || [ $status = 0 ] || fail "$name: status $status after $kills kills"
+    if [ $kills -ge $most ]; then
+        $ours reencrypt -q --resume-only --active-name volume $header --key-file /share/key > /tmp/out 2>&1 || grep -q "no re-encryption\|neither a process" /tmp/out || fail "$name: not gone on with after a kill"
     fi
-    same $size "after $kills kills"
-    $ours close volume
+    finished "after $kills kills"
     echo "$name: an error and $kills kills"
 done < /share/rewritten
+
+[ $most -gt 10 ] || exit 0
+
+# It is opened as soon as its encryption has begun, and goes on then, or when the device is named again.
+name=named kind=encrypt
+for way in --init-only ""; do
+    make
+    $ours reencrypt -q $begin $way $cost --key-file /share/key $device volume > /tmp/out 2>&1 || fail "$name: not begun and opened"
+    same $((12 << 20)) begun
+    if [ -n "$way" ]; then
+        cryptsetup status volume | grep -q "reencryption:  in-progress" || fail "$name: not begun"
+        $ours reencrypt -q --key-file /share/key $device > /tmp/out 2>&1 || fail "$name: not gone on with"
+        same $((12 << 20)) done
+    fi
+    cryptsetup status volume | grep -q "reencryption:  in-progress" && fail "$name: not done"
+    $ours close volume
+done
+echo "named: opened"
 
 # Who writes meanwhile loses nothing: each block has its number, and is read back at the end.
 name=writer kind=key

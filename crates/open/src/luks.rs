@@ -53,11 +53,11 @@ impl Luks<'_> {
             unlocked => unlocked,
         }?;
         // Readers keep nobody away.
-        Ok(if options.read_only && !options.keep_key { volume } else { volume.with_lock(lock) })
+        Ok(if options.read_only && !options.keep_key { volume } else { volume.with_lock(Arc::new(lock)) })
     }
 
     /// Keeps everybody from going on with the re-encryption.
-    fn only_one(&self) -> Result<Arc<ReencryptionLock>, UnlockError> {
+    fn only_one(&self) -> Result<ReencryptionLock, UnlockError> {
         // intended: LUKS1 has no re-encryption that lasts.
         let uuid = self.header.luks2().map(Luks2::uuid).unwrap_or_default();
         let lock =

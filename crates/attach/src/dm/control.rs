@@ -17,6 +17,7 @@ const REMOVE: u32 = 4;
 const SUSPEND: u32 = 6;
 const STATUS: u32 = 7;
 const LOAD: u32 = 9;
+const CLEAR: u32 = 10;
 const TABLE: u32 = 12;
 const TARGET_MESSAGE: u32 = 14;
 
@@ -121,6 +122,11 @@ impl Control {
             Some(libc::EBUSY) => DmError::DeviceBusy,
             _ => DmError::Table(error),
         })
+    }
+
+    /// Throws away the table that was loaded. The one in use stays.
+    pub fn clear(&self, name: &str) -> Result<(), DmError> {
+        self.send(CLEAR, &mut Message::new(name)).map_err(|error| DmError::System { request: "clear", error })
     }
 
     /// Makes the table that was loaded the one in use. Gives whether udev was told.

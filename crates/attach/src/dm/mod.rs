@@ -34,7 +34,7 @@ use atrest_volume::{CryptFlags, Volume, VolumeFormat, is_uuid};
 
 pub use change::{refresh, resize, resume, suspend};
 pub use error::DmError;
-pub use remap::{Keys, Remapped, check_volume, volume_uuid};
+pub use remap::{Keys, Remapped, check_volume, settle, volume_uuid, was_left};
 pub use status::{Mapping, find, list};
 
 use control::Control;

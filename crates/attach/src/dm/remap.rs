@@ -2,13 +2,14 @@
 //!
 //! The kernel encrypts, so it has to know which form each byte has. For each zone:
 //!
-//! 1. The table for afterwards is loaded beside the one in use. What the kernel refuses, it refuses here.
+//! 1. A table is loaded, beside the one in use, in which the zone fails and all else is as it was.
 //! 2. The mapping is suspended: what was begun is done, and everything else waits.
 //! 3. The zone is rewritten on the device below, and the header says so.
-//! 4. The mapping goes on with the new table.
+//! 4. The table for afterwards is loaded, and the mapping goes on with it.
 //!
-//! When step 3 fails, the zone may be half-written. It fails from then on, and everything else goes on. When this process is killed
-//! there, all I/O waits until somebody goes on with the re-encryption, or closes the mapping and opens it again.
+//! When step 3 fails, the zone may be half-written, and the mapping goes on with the table of step 1. When this process is killed there, all
+//! I/O waits until somebody goes on with the re-encryption, or closes the mapping and opens it again. Whoever lets the mapping go on without
+//! knowing of this gets the table of step 1, too. What the kernel would refuse in step 4 it is asked for before the first zone.
 //!
 //! While I/O waits, this process must not wait for it. All its memory is locked, it asks the kernel to free no memory by writing, and a
 //! header on a file system that lies on the mapping is refused.
@@ -34,16 +35,25 @@ use super::status::Mapping;
 use super::table::{self, KeyPlace};
 use super::{change, check_name, encrypted, sys, uuid};
 
+/// Bytes of a zone that the kernel is asked about: whatever its length is, the targets are the same.
+const TRIAL: u64 = 1 << 20;
+
 /// A mapping that follows the re-encryption of its volume. It is asked for the zones by the thread that made it.
 pub struct Remapped {
     control: Control,
-    mapping: Mapping,
-    device: u64,
-    flags: CryptFlags,
+    tables: Tables,
     keys: Keys,
     state: Mutex<State>,
     /// The device below, to drop what is remembered of it.
     below: File,
+}
+
+/// What makes the tables of a mapping.
+struct Tables {
+    mapping: Mapping,
+    /// What all of it lies on.
+    device: u64,
+    flags: CryptFlags,
 }
 
 /// The keys of both sides; plaintext has none.
@@ -62,8 +72,8 @@ impl Keys {
 
 #[derive(Default)]
 struct State {
-    /// The zone that is rewritten while I/O waits, and the volume before it.
-    zone: Option<(Range<u64>, Volume)>,
+    /// The volume after the zone that is rewritten while I/O waits.
+    after: Option<Volume>,
     error: Option<DmError>,
 }
 
@@ -103,19 +113,25 @@ impl Remapped {
         let path = &mapping.device;
         let below = OpenOptions::new().read(true).open(path);
         let below = below.map_err(|error| DmError::Device { path: path.clone(), error })?;
+        let was_left = is_left(&mapping, &now_rows);
         let flags = mapping.crypt_flags();
-        let remapped = Self { control, mapping, device, flags, keys, state: Mutex::default(), below };
-        let was_left = remapped.mapping.suspended || now_rows.iter().any(|row| row.kind == "error");
-        let is_hot = rewriting.interrupted().is_ok_and(|zone| zone.is_some());
+        let tables = Tables { mapping, device, flags };
+        let remapped = Self { control, tables, keys, state: Mutex::default(), below };
+        // One that nothing protects is hot, too, and told by the rewriting.
+        let is_hot = !matches!(rewriting.interrupted(), Ok(None));
         match (was_left, is_hot) {
             // The zone is entered first of all, and its table is the next one.
             (true, true) => {}
             (true, false) => {
-                change::exchange(&remapped.control, name, remapped.message(&remapped.rows(&now, None)?))?;
+                change::exchange(&remapped.control, name, remapped.tables.message(&now, None)?)?;
             }
             (false, true) => return Err(other()),
-            (false, false) if remapped.rows(&now, None)?.iter().eq(&now_rows) => {}
+            (false, false) if remapped.tables.rows(&now, None)?.iter().eq(&now_rows) => {}
             (false, false) => return Err(other()),
+        }
+        if !was_left {
+            // Otherwise it has taken them before.
+            remapped.ask(rewriting)?;
         }
         sys::stay_in_memory().map_err(|error| DmError::System { request: "lock of memory", error })?;
         Ok(remapped)
@@ -130,6 +146,55 @@ impl Remapped {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn load(&self, volume: &Volume, hole: Option<&Range<u64>>) -> Result<(), DmError> {
+        self.control.load(self.tables.message(volume, hole)?)
+    }
+
+    /// Asks the kernel whether it would take the tables of this re-encryption, and changes nothing.
+    fn ask(&self, rewriting: &Rewriting<'_>) -> Result<(), DmError> {
+        // intended: why there is no zone, the rewriting tells.
+        let Ok(Some(zone)) = rewriting.next(TRIAL) else { return Ok(()) };
+        let after = volume(rewriting.volume_after(&zone, &self.keys.of_segments()))?;
+        let taken = self.load(&after, None);
+        self.control.clear(&self.tables.mapping.name)?;
+        taken
+    }
+
+    fn try_enter(&self, rewriting: &Rewriting<'_>, zone: &Zone) -> Result<(), DmError> {
+        let keys = self.keys.of_segments();
+        let before = volume(rewriting.as_it_is(&keys))?;
+        let after = volume(rewriting.volume_after(zone, &keys))?;
+        self.load(&before, Some(&(zone.offset..zone.offset + zone.len)))?;
+        self.control.suspend_at_once(&self.tables.mapping.name)?;
+        self.state().after = Some(after);
+        // What was written through the mapping must be durable before it is hashed, or after a power loss an older sector would be taken for
+        // one that is rewritten. And what was read of the device may be older than that.
+        let fresh = self.below.sync_all();
+        fresh
+            .and_then(|()| sys::ioctl_none(self.below.as_fd(), sys::FLUSH_BUFFERS))
+            .map_err(|error| DmError::Device { path: self.tables.mapping.device.clone(), error })?;
+        Ok(())
+    }
+
+    fn try_leave(&self) -> Result<(), DmError> {
+        // cannot be missing: who leaves has entered.
+        let after = self.state().after.take().ok_or(DmError::Answer)?;
+        if let Err(error) = self.load(&after, None) {
+            self.state().after = Some(after);
+            return Err(error);
+        }
+        change::go_on(&self.control, &self.tables.mapping.name)
+    }
+
+    fn noted(&self, result: Result<(), DmError>) -> Result<(), RewriteError> {
+        result.map_err(|error| {
+            self.state().error = Some(error);
+            RewriteError::Served
+        })
+    }
+}
+
+impl Tables {
     /// The table of a volume in which `hole` can't be read or written.
     fn rows(&self, volume: &Volume, hole: Option<&Range<u64>>) -> Result<Vec<Row>, DmError> {
         let keys = KeyPlace::choose(volume, !self.mapping.keyring && self.mapping.key_bits > 0)?;
@@ -184,42 +249,14 @@ impl Remapped {
         }
     }
 
-    fn message(&self, rows: &[Row]) -> Message {
+    /// The same for the kernel.
+    fn message(&self, volume: &Volume, hole: Option<&Range<u64>>) -> Result<Message, DmError> {
         let mut table = Message::new(&self.mapping.name);
         table.read_only(self.mapping.read_only);
-        for Row { place: (start, len), kind, line } in rows {
+        for Row { place: (start, len), kind, line } in &self.rows(volume, hole)? {
             table.target(*start, *len, kind, line);
         }
-        table
-    }
-
-    fn try_enter(&self, rewriting: &Rewriting<'_>, zone: &Zone) -> Result<(), DmError> {
-        let keys = self.keys.of_segments();
-        let before = volume(rewriting.as_it_is(&keys))?;
-        let after = volume(rewriting.volume_after(zone, &keys))?;
-        self.control.load(self.message(&self.rows(&after, None)?))?;
-        self.control.suspend_at_once(&self.mapping.name)?;
-        self.state().zone = Some((zone.offset..zone.offset + zone.len, before));
-        // What was written through the mapping must be durable before it is hashed, or after a power loss an older sector would be taken for
-        // one that is rewritten. And what was read of the device may be older than that.
-        let fresh = self.below.sync_all();
-        fresh
-            .and_then(|()| sys::ioctl_none(self.below.as_fd(), sys::FLUSH_BUFFERS))
-            .map_err(|error| DmError::Device { path: self.mapping.device.clone(), error })?;
-        Ok(())
-    }
-
-    /// Everything but the zone goes on as before.
-    fn try_give_up(&self, zone: &Range<u64>, before: &Volume) -> Result<(), DmError> {
-        self.control.load(self.message(&self.rows(before, Some(zone))?))?;
-        change::go_on(&self.control, &self.mapping.name)
-    }
-
-    fn noted(&self, result: Result<(), DmError>) -> Result<(), RewriteError> {
-        result.map_err(|error| {
-            self.state().error = Some(error);
-            RewriteError::Served
-        })
+        Ok(table)
     }
 }
 
@@ -229,22 +266,46 @@ impl Served for Remapped {
     }
 
     fn leave(&self) -> Result<(), RewriteError> {
-        self.noted(change::go_on(&self.control, &self.mapping.name))?;
-        self.state().zone = None;
-        Ok(())
+        self.noted(self.try_leave())
     }
 
     fn fail(&self) {
-        let zone = self.state().zone.take();
-        if let Some((zone, before)) = zone {
-            let given_up = self.try_give_up(&zone, &before);
-            // The first error is the one to tell.
-            let mut state = self.state();
+        let mut state = self.state();
+        if state.after.take().is_some() {
+            // All but the zone, by the table that was loaded for that. The first error is the one to tell.
+            let given_up = change::go_on(&self.control, &self.tables.mapping.name);
             if state.error.is_none() {
                 state.error = given_up.err();
             }
         }
     }
+}
+
+/// Whether a mapping waits, or a zone of it fails: a process was killed that re-encrypted it, or could not write.
+fn is_left(mapping: &Mapping, rows: &[Row]) -> bool {
+    mapping.suspended || rows.iter().any(|row| row.kind == "error")
+}
+
+/// Whether a mapping of LUKS2 waits, or a part of it fails, as after a re-encryption that was cut off.
+///
+/// # Errors
+/// Why the kernel does not tell.
+pub fn was_left(mapping: &Mapping) -> Result<bool, DmError> {
+    Ok(is_left(mapping, &read(&Control::open()?, &mapping.name)?))
+}
+
+/// Lets a mapping go on that was left in the last step of a re-encryption, after which the header tells of none: `volume` is what it is now.
+///
+/// # Errors
+/// [`DmError::OtherVolume`] if the mapping is of another volume or size, or why the kernel does not take the table.
+pub fn settle(mapping: &Mapping, volume: &Volume) -> Result<(), DmError> {
+    let control = Control::open()?;
+    let other = || DmError::OtherVolume { name: mapping.name.clone() };
+    let rows = read(&control, &mapping.name)?;
+    let is_same = mapping.tags.is_none() && mapping.sectors * 512 == volume.size();
+    let device = one_device(&rows).filter(|_| is_same).ok_or_else(other)?;
+    let tables = Tables { mapping: mapping.clone(), device, flags: mapping.crypt_flags() };
+    change::exchange(&control, &mapping.name, tables.message(volume, None)?)
 }
 
 fn volume(made: Result<Option<Volume>, ReencryptError>) -> Result<Volume, DmError> {
@@ -334,7 +395,7 @@ fn lies_on(file: &Path, device: u64) -> bool {
 
 impl std::fmt::Debug for Remapped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Remapped").field("name", &self.mapping.name).finish_non_exhaustive()
+        f.debug_struct("Remapped").field("name", &self.tables.mapping.name).finish_non_exhaustive()
     }
 }
 

@@ -20,7 +20,7 @@ use atrest_volume::{Credential, Devices, FormatOptions, LockedVolume, OpenError,
 use serde_json::json;
 
 use super::bulk::Stop;
-use super::target::{no_header, open_device, with_passphrase};
+use super::target::{forget_failed_writes, no_header, open_device, with_passphrase};
 use super::text::counted;
 use super::{options, reencrypt_luks1, reencrypt_mapped, reencrypt_served};
 use crate::args::bulk::EncryptArgs;
@@ -51,6 +51,9 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
         && let Some(mapping) = reencrypt_mapped::find(&args.path)?
     {
         return reencrypt_mapped::reencrypt(args, &mapping, output);
+    }
+    if args.resume || args.resume_if_begun {
+        forget_failed_writes(&args.path);
     }
     let data = open_device(&args.path, Access::ReadWriteExclusive)?;
     let resumes = args.resume || (args.resume_if_begun && is_begun(args, &data));

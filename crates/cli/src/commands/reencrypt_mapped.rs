@@ -5,22 +5,25 @@ use std::path::Path;
 use atrest_attach::dm::{self, DmError, Keys, Mapping, Remapped};
 use atrest_device::Media;
 use atrest_engine::{Access, ReencryptionLock};
-use atrest_format::luks2::ReencryptMode;
+use atrest_format::luks2::{ReencryptMode, SegmentKind};
 use atrest_open::Held;
 use atrest_volume::luks2::Luks2;
 use atrest_volume::luks2::reencrypt::{ReencryptKeys, Rewriting, SegmentKeys};
-use atrest_volume::{Devices, LockedVolume, UnlockError};
+use atrest_volume::{
+    Devices, LockedVolume, Protection, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
+};
 use serde_json::json;
 
 use super::bulk::Stop;
 use super::reencrypt::{
     Given, begin_reencryption, begun_only, detached, is_marked, not_luks2, rewrite_beside,
 };
-use super::target::{no_header, open_device};
+use super::target::{forget_failed_writes, no_header, open_device, with_passphrase};
 use crate::args::bulk::EncryptArgs;
 use crate::args::reencrypt::{ReencryptArgs, ZoneArgs};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
+use crate::secrets::Source;
 
 /// The mapping of that name or path, or the one whose data lies on that device or in that file.
 pub fn find(path: &Path) -> Result<Option<Mapping>, Failure> {
@@ -41,6 +44,7 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
     }
     let path = mapping.source();
     let at = |failure: Failure| failure.at(path);
+    forget_failed_writes(path);
     let data = open_device(path, Access::ReadWrite)?;
     let header = detached(args.header.as_deref(), path, Access::ReadWrite)?;
     let devices = Devices::with_header(header.as_ref().map(|header| header as &dyn Media), &data);
@@ -56,6 +60,9 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
     let _lock = lock.ok_or_else(|| at(UnlockError::ReencryptionRuns.into()))?;
     let stop = Stop::on_signals()?;
     let given = Given::of(args, output)?;
+    if !is_marked(&locked) && dm::was_left(mapping)? {
+        return settle(args, mapping, luks2, devices, output);
+    }
     let begun = match is_marked(&locked) {
         true => None,
         false if args.resume => {
@@ -91,6 +98,42 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
         return begun_only(&rewriting, path, output);
     }
     go_on(mapping, rewriting, Keys { old, new }, args.header.as_deref(), &args.zones, &stop, output)
+}
+
+/// Whoever re-encrypted it was killed when all was done but to let the mapping go on.
+fn settle(
+    args: &ReencryptArgs,
+    mapping: &Mapping,
+    luks2: &Luks2,
+    devices: Devices<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
+    let plaintext = match luks2.metadata().segments() {
+        [only] if only.kind == SegmentKind::Linear => Some(only.offset),
+        _ => None,
+    };
+    let volume = match plaintext {
+        Some(media_offset) => {
+            let len = mapping.sectors * 512;
+            let all = Segment { start: 0, len, media_offset, protection: Protection::Identity };
+            Volume::new(VolumeFormat::Luks2, vec![all]).with_uuid(luks2.uuid())
+        }
+        None => {
+            let options = UnlockOptions { keep_key: true, ..UnlockOptions::default() };
+            with_passphrase(&Source::from(&args.passphrase), mapping.source(), output, |passphrase| {
+                luks2.unlock(devices, passphrase, &options)
+            })?
+        }
+    };
+    dm::settle(mapping, &volume)?;
+    if plaintext.is_some() {
+        dm::close_deferred(&mapping.name)?;
+    }
+    let name = &mapping.name;
+    output.done(
+        &json!({ "name": name, "reencryption": "done" }),
+        &format!("{name}: all was done, and it goes on"),
+    )
 }
 
 /// Rewrites what is left, and the mapping follows.

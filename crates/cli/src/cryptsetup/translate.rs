@@ -1003,9 +1003,9 @@ fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
     line.pass_as("resume-only", "--resume");
     line.pass(&["header"]);
     // The header takes half of what is free, and the data begins behind it.
-    // intended: more than any device has is refused as such.
     line.uses(&["offset", "reduce-device-size"]);
     let free = line.request.size("reduce-device-size");
+    // intended: more than any device has is refused as such.
     let offset = line.request.number("offset").map(|sectors| sectors.checked_mul(1024).unwrap_or(u64::MAX));
     match (offset, free) {
         (Some(_), _) if header => {

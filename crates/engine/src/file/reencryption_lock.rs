@@ -6,50 +6,68 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use atrest_device::Cause;
 
 use super::lock::{LOCK_DIRECTORY, Lock, is_unusable, lock_resource_at_once};
 use crate::sys;
 
-/// Those that this process holds, by UUID.
-static HELD: Mutex<Vec<(String, Weak<ReencryptionLock>)>> = Mutex::new(Vec::new());
+/// Those that this process holds.
+static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+
+struct Held {
+    name: String,
+    /// How many share it.
+    holders: usize,
+    /// None where the directory can't be used.
+    lock: Option<Lock>,
+}
 
 /// The lock on the re-encryption of one volume, held as long as this lives.
 #[derive(Debug)]
-pub struct ReencryptionLock(Option<Lock>);
+pub struct ReencryptionLock {
+    name: String,
+}
 
 impl ReencryptionLock {
     /// Takes the lock of the volume with this UUID, or shares it with this process. `None` if another process holds it.
     ///
     /// # Errors
     /// The lock file can't be made.
-    pub fn take(uuid: &str) -> Result<Option<Arc<Self>>, Cause> {
+    pub fn take(uuid: &str) -> Result<Option<Self>, Cause> {
         let name = file_name(uuid);
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|(_, lock)| lock.strong_count() > 0);
-        let mine = held.iter().find(|(of, _)| *of == name).and_then(|(_, lock)| lock.upgrade());
-        if mine.is_some() {
-            return Ok(mine);
+        let mut held = held();
+        if let Some(mine) = held.iter_mut().find(|held| held.name == name) {
+            mine.holders += 1;
+            return Ok(Some(Self { name }));
         }
         let lock = match lock_resource_at_once(&Path::new(LOCK_DIRECTORY).join(&name)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) if is_unusable(&error) => None,
             lock => Some(lock.map_err(|error| sys::cause(&error))?),
         };
-        let lock = Arc::new(Self(lock));
-        held.push((name, Arc::downgrade(&lock)));
-        Ok(Some(lock))
+        held.push(Held { name: name.clone(), holders: 1, lock });
+        Ok(Some(Self { name }))
     }
 }
 
 impl Drop for ReencryptionLock {
     fn drop(&mut self) {
-        if let Some(lock) = self.0.take() {
+        let mut held = held();
+        let Some(at) = held.iter().position(|held| held.name == self.name) else { return };
+        held[at].holders -= 1;
+        if held[at].holders == 0
+            && let Some(lock) = held.swap_remove(at).lock
+        {
             lock.release();
         }
     }
+}
+
+/// Whoever takes one waits for who gives it back.
+fn held() -> MutexGuard<'static, Vec<Held>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A header can have anything for a UUID, which must name no file elsewhere.

@@ -144,7 +144,7 @@ pub fn run(
 }
 
 /// Keeps other processes from going on with it, and from opening the volume as it is for a moment.
-fn only_one(rewriting: &Rewriting<'_>) -> Result<std::sync::Arc<ReencryptionLock>, RewriteError> {
+fn only_one(rewriting: &Rewriting<'_>) -> Result<ReencryptionLock, RewriteError> {
     let lock = ReencryptionLock::take(rewriting.volume().uuid())
         .map_err(|cause| DeviceError::new(Operation::Lock, 0, 0, cause))?;
     lock.ok_or(RewriteError::Running)
