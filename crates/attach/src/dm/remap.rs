@@ -249,7 +249,7 @@ impl Tables {
         }
     }
 
-    /// The same for the kernel.
+    /// The table of a volume as a message to the kernel, likewise.
     fn message(&self, volume: &Volume, hole: Option<&Range<u64>>) -> Result<Message, DmError> {
         let mut table = Message::new(&self.mapping.name);
         table.read_only(self.mapping.read_only);

@@ -139,7 +139,7 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
     // In the middle of an encryption or decryption some targets are linear, or all.
     let is_clear = |kind: &str| kind == "linear" || kind == "error";
     let line = match (targets.iter().find(|target| target.kind == "crypt"), targets.first()) {
-        (Some(target), Some(first)) if first.kind == "crypt" || kind == LUKS2 && is_clear(&first.kind) => {
+        (Some(target), Some(first)) if first.kind == "crypt" || kind == LUKS2 && is_clear(first.kind) => {
             Line::parse(target.line)
         }
         (None, Some(first)) if kind == LUKS2 && first.kind == "linear" => Line::of_linear(first.line),

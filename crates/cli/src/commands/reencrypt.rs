@@ -622,7 +622,7 @@ pub fn rewrite(
     rewrite_beside(rewriting, path, zones, threads, None, stop, output)
 }
 
-/// The same for a volume that is open meanwhile.
+/// Rewrites what is left while `served` has the volume open, if somebody has.
 pub fn rewrite_beside(
     mut rewriting: Rewriting<'_>,
     path: &Path,
