@@ -1006,7 +1006,7 @@ fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
     line.uses(&["offset", "reduce-device-size"]);
     let free = line.request.size("reduce-device-size");
     // intended: more than any device has is refused as such.
-    let offset = line.request.number("offset").map(|sectors| sectors.checked_mul(1024).unwrap_or(u64::MAX));
+    let offset = line.request.number("offset").map(|sectors| sectors.saturating_mul(1024));
     match (offset, free) {
         (Some(_), _) if header => {
             return Err(Failure::parameters(
