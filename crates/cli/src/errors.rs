@@ -270,6 +270,8 @@ impl From<UnlockError> for Failure {
             }
             UnlockError::Superblock(_) | UnlockError::OtherIntegrity { .. } => Self::new(Code::Device, error)
                 .hint("the place where the tags are has been overwritten; without it the data can't be read"),
+            UnlockError::ReencryptionRuns => Self::new(Code::Busy, error)
+                .hint("wait for it, or stop it; `atrest open` can be tried again then"),
             UnlockError::ReencryptionInProgress => {
                 Self::new(Code::Device, error).hint("`atrest reencrypt --resume` goes on with it")
             }
@@ -367,6 +369,9 @@ impl From<RewriteError> for Failure {
             RewriteError::State(state) => (*state).into(),
             RewriteError::Data(device) => Self::from(device).hint(RESUME_HINT),
             RewriteError::Cancelled { .. } => Self::new(Code::Device, error).hint(RESUME_HINT),
+            RewriteError::Running => {
+                Self::new(Code::Busy, error).hint("it can be resumed when that process has ended")
+            }
             _ => Self::new(Code::Device, error),
         }
     }

@@ -60,7 +60,9 @@ mod trusted;
 pub mod verity;
 
 pub use disk::{Disk, DiskError, DiskOptions};
-pub use file::{Access, FileDevice, NewFile, PartitionPlace, is_same, loop_devices_on, partition_place};
+pub use file::{
+    Access, FileDevice, NewFile, PartitionPlace, ReencryptionLock, is_same, loop_devices_on, partition_place,
+};
 pub use scrub::scrub;
 pub use sequence::Sequence;
 pub use trusted::{TrustedFile, TrustedFileError};

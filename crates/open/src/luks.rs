@@ -1,17 +1,19 @@
 //! LUKS1 and LUKS2.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use atrest_device::Media;
-use atrest_engine::Access;
+use atrest_device::{DeviceError, Media, Operation};
 use atrest_engine::reencrypt::{RewriteError, recover_interrupted};
+use atrest_engine::{Access, ReencryptionLock};
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::reencrypt::ReencryptError;
-use atrest_volume::luks2::{PinError, PinRecord, VolumeKeyId};
+use atrest_volume::luks2::{Luks2, PinError, PinRecord, VolumeKeyId};
 use atrest_volume::{
     ChangeError, Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat,
 };
 
+use crate::reopen::is_marked;
 use crate::token::{Token, TokenKey, recovery};
 use crate::{Device, DeviceOpenError, Key, Locked, MayBeWrongKey};
 
@@ -35,12 +37,32 @@ pub(crate) fn probe<'a>(
 
 impl Luks<'_> {
     fn by_passphrase(&self, passphrase: &Passphrase, options: &UnlockOptions) -> Result<Volume, UnlockError> {
-        match self.header.unlock(self.devices, passphrase, options) {
-            Err(UnlockError::ReencryptionInProgress) if !options.read_only && !options.keep_key => {
-                self.recovered(passphrase, options)
+        if !is_marked(&self.header) {
+            return self.header.unlock(self.devices, passphrase, options);
+        }
+        let lock = self.only_one()?;
+        // Whoever had it may have gone on since the header was read.
+        let header = LockedVolume::read(self.devices.header).map_err(|error| match error {
+            OpenError::Device(error) => UnlockError::Device(error),
+            _ => UnlockError::ReencryptionInProgress,
+        })?;
+        let volume = match header.unlock(self.devices, passphrase, options) {
+            Err(UnlockError::ReencryptionInProgress) if !options.read_only => {
+                self.recovered(&header, passphrase, options)
             }
             unlocked => unlocked,
-        }
+        }?;
+        // Readers keep nobody away.
+        Ok(if options.read_only && !options.keep_key { volume } else { volume.with_lock(Arc::new(lock)) })
+    }
+
+    /// Keeps everybody from going on with the re-encryption.
+    fn only_one(&self) -> Result<ReencryptionLock, UnlockError> {
+        // intended: LUKS1 has no re-encryption that lasts.
+        let uuid = self.header.luks2().map(Luks2::uuid).unwrap_or_default();
+        let lock =
+            ReencryptionLock::take(uuid).map_err(|cause| DeviceError::new(Operation::Lock, 0, 0, cause))?;
+        lock.ok_or(UnlockError::ReencryptionRuns)
     }
 
     fn by_token(&self, token: &TokenKey, options: &UnlockOptions) -> Result<Volume, UnlockError> {
@@ -51,8 +73,13 @@ impl Luks<'_> {
 
     /// Completes the zone in which a re-encryption was interrupted. The volume is what it is then, and is put together before: whatever
     /// can be refused is refused while nothing has been written.
-    fn recovered(&self, passphrase: &Passphrase, options: &UnlockOptions) -> Result<Volume, UnlockError> {
-        let Some(luks2) = self.header.luks2() else { return Err(UnlockError::ReencryptionInProgress) };
+    fn recovered(
+        &self,
+        header: &LockedVolume,
+        passphrase: &Passphrase,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        let Some(luks2) = header.luks2() else { return Err(UnlockError::ReencryptionInProgress) };
         // It stays locked by the one that was opened for reading.
         let header = self.header_path.map(|path| Device::open(path, Access::ReadWrite)).transpose();
         let header = header.map_err(|error| match error {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use atrest_device::Media;
-use atrest_engine::reencrypt::{Online, RewriteError, RewriteOptions, run};
-use atrest_engine::{Access, Disk};
+use atrest_engine::reencrypt::{Online, RewriteError, RewriteOptions, Served, run};
+use atrest_engine::{Access, Disk, ReencryptionLock};
 use atrest_volume::luks2::reencrypt::{ReencryptKeys, Rewriting};
 use atrest_volume::{Devices, LockedVolume, UnlockError, VolumeKey};
 
@@ -246,6 +246,12 @@ fn work(
         Ok(rewriting) => rewriting,
         Err(why) => return drop(begun.send(Err(why.to_string()))),
     };
+    // Also while it is stopped.
+    let _lock = match ReencryptionLock::take(rewriting.volume().uuid()) {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return drop(begun.send(Err(RewriteError::Running.to_string()))),
+        Err(cause) => return drop(begun.send(Err(cause.to_string()))),
+    };
     let online = match online(reopen, &mut rewriting, serve) {
         Ok(online) => online,
         Err(why) => return drop(begun.send(Err(why.to_string()))),
@@ -255,7 +261,7 @@ fn work(
     loop {
         let mut options = RewriteOptions::default();
         (options.threads, options.zone) = (1, ZONE);
-        (options.cancel, options.online) = (Some(&shared.cancel), Some(&*online));
+        (options.cancel, options.online) = (Some(&shared.cancel), Some(&*online as &dyn Served));
         let result = run(&mut rewriting, options, &mut |done, _| shared.done.store(done, Ordering::Release));
         match result {
             Ok(_) => break,

@@ -130,6 +130,8 @@ pub enum UnlockError {
     SealedElsewhere,
     /// A re-encryption is in progress or was interrupted; it has to be finished first.
     ReencryptionInProgress,
+    /// Another process goes on with the re-encryption of the volume at this moment, or has it open as it is until that goes on.
+    ReencryptionRuns,
     /// The volume is authenticated: its data units have tags, which a re-encryption does not make.
     Authenticated,
     /// The tags lie in metadata of the drive's own, which the kernel alone reads (`inline-hw-tags`).
@@ -490,6 +492,7 @@ impl fmt::Display for UnlockError {
             Self::SealedElsewhere => {
                 f.write_str("the header is that of a sealed volume, whose data lies in a store beside it")
             }
+            Self::ReencryptionRuns => f.write_str("another process is re-encrypting the volume"),
             Self::ReencryptionInProgress => {
                 f.write_str("a re-encryption is not finished; the volume can be opened when it is")
             }

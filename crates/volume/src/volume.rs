@@ -1,7 +1,9 @@
 //! An unlocked volume: where each run of plaintext lies on the media, and what protects it there.
 
+use core::any::Any;
 use core::fmt;
 use core::ops::Range;
+use std::sync::Arc;
 
 use crate::{CryptFlags, CryptTarget, Protection, VolumeFormat, VolumeKey};
 
@@ -29,6 +31,7 @@ pub struct Volume {
     read_only: bool,
     protected: Option<Range<u64>>,
     sealed: Option<SealedKey>,
+    lock: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The key of a volume whose data lies in sealed objects.
@@ -56,6 +59,7 @@ impl Volume {
             read_only: false,
             protected: None,
             sealed: None,
+            lock: None,
         }
     }
 
@@ -99,6 +103,17 @@ impl Volume {
     pub fn with_sealed(mut self, sealed: SealedKey) -> Self {
         self.sealed = Some(sealed);
         self
+    }
+
+    /// Keeps a lock as long as the volume. One in the middle of its re-encryption is as it is here only until somebody goes on with that.
+    pub fn with_lock(mut self, lock: Arc<dyn Any + Send + Sync>) -> Self {
+        self.lock = Some(lock);
+        self
+    }
+
+    /// The lock that is to be kept as long as the volume is used.
+    pub fn lock(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.lock.clone()
     }
 
     /// The key of the sealed objects, if the data lies in some. Then there are no segments.

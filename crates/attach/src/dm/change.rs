@@ -20,12 +20,16 @@ use super::{encrypted, header_uuid, node, sys, uuid};
 /// [`resume`].
 ///
 /// # Errors
-/// [`DmError::NotLuks`], [`DmError::Suspended`], or why the kernel does not do it: I/O goes on then.
+/// [`DmError::NotLuks`], [`DmError::Suspended`], [`DmError::Fixed`] for one in the middle of its re-encryption, whose keys could not come
+/// back, or why the kernel does not do it: I/O goes on then.
 pub fn suspend(name: &str) -> Result<(), DmError> {
     let control = Control::open()?;
     let mapping = luks(&control, name)?;
     if mapping.suspended {
         return Err(DmError::Suspended { name: name.into() });
+    }
+    if control.table(name)?.targets().ok_or(DmError::Answer)?.len() > 1 {
+        return Err(DmError::Fixed { name: name.into() });
     }
     control.suspend(name)?;
     if mapping.key_bits == 0 {
@@ -203,7 +207,8 @@ pub fn exchange(control: &Control, name: &str, table: Message) -> Result<(), DmE
     })
 }
 
-fn go_on(control: &Control, name: &str) -> Result<(), DmError> {
+/// Lets a mapping go on, with the table that was loaded if one was.
+pub fn go_on(control: &Control, name: &str) -> Result<(), DmError> {
     let cookie = Cookie::new(Audience::Everybody)?;
     let told_udev = control.resume(name, cookie.event())?;
     cookie.wait(told_udev)

@@ -17,6 +17,7 @@ const REMOVE: u32 = 4;
 const SUSPEND: u32 = 6;
 const STATUS: u32 = 7;
 const LOAD: u32 = 9;
+const CLEAR: u32 = 10;
 const TABLE: u32 = 12;
 const TARGET_MESSAGE: u32 = 14;
 
@@ -123,6 +124,11 @@ impl Control {
         })
     }
 
+    /// Throws away the table that was loaded. The one in use stays.
+    pub fn clear(&self, name: &str) -> Result<(), DmError> {
+        self.send(CLEAR, &mut Message::new(name)).map_err(|error| DmError::System { request: "clear", error })
+    }
+
     /// Makes the table that was loaded the one in use. Gives whether udev was told.
     pub fn resume(&self, name: &str, event: u32) -> Result<bool, DmError> {
         let mut message = Message::new(name);
@@ -135,6 +141,13 @@ impl Control {
     pub fn suspend(&self, name: &str) -> Result<(), DmError> {
         let mut message = Message::new(name);
         message.add_flag(flag::SUSPEND);
+        self.send(SUSPEND, &mut message).map_err(|error| DmError::System { request: "suspend", error })
+    }
+
+    /// Stops all I/O of a mapping, once what was begun is done. File systems on it are not asked: they wait.
+    pub fn suspend_at_once(&self, name: &str) -> Result<(), DmError> {
+        let mut message = Message::new(name);
+        message.add_flag(flag::SUSPEND | flag::SKIP_LOCKFS);
         self.send(SUSPEND, &mut message).map_err(|error| DmError::System { request: "suspend", error })
     }
 

@@ -119,6 +119,13 @@ pub enum DmError {
         /// Its name.
         name: String,
     },
+    /// The header of a volume that is re-encrypted lies on a file system on the volume itself, and can't be written while that waits.
+    HeaderAbove {
+        /// The mapping's name.
+        name: String,
+        /// The header's file.
+        path: PathBuf,
+    },
     /// A mapping with tags has one below it, which would stay.
     DeferWithTags {
         /// Its name.
@@ -180,6 +187,9 @@ impl fmt::Display for DmError {
             }
             Self::Fixed { name } => {
                 write!(f, "/dev/mapper/{name} has several segments or integrity tags, and keeps the table that it has")
+            }
+            Self::HeaderAbove { name, path } => {
+                write!(f, "the header {} lies on /dev/mapper/{name} itself, which waits while it is written", path.display())
             }
             Self::DeferWithTags { name } => {
                 write!(f, "/dev/mapper/{name} has integrity tags: the mapping that keeps them would stay")

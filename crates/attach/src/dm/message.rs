@@ -32,6 +32,8 @@ pub mod flag {
     pub const STATUS_TABLE: u32 = 1 << 4;
     /// The answer did not fit.
     pub const BUFFER_FULL: u32 = 1 << 8;
+    /// File systems are not frozen before it stops.
+    pub const SKIP_LOCKFS: u32 = 1 << 10;
     /// The kernel has sent an event to udev.
     pub const UEVENT_GENERATED: u32 = 1 << 13;
     /// The kernel wipes its copy of the message.

@@ -18,6 +18,7 @@ mod loop_device;
 mod message;
 mod node;
 mod parts;
+mod remap;
 pub mod stacked;
 mod status;
 #[allow(unsafe_code)]
@@ -33,6 +34,7 @@ use atrest_volume::{CryptFlags, Volume, VolumeFormat, is_uuid};
 
 pub use change::{refresh, resize, resume, suspend};
 pub use error::DmError;
+pub use remap::{Keys, Remapped, check_volume, settle, volume_uuid, was_left};
 pub use status::{Mapping, find, list};
 
 use control::Control;

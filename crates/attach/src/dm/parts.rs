@@ -1,4 +1,5 @@
-//! What the kernel is told of each part of a volume. All of it is encrypted, but for what BitLocker keeps for itself or has not encrypted.
+//! What the kernel is told of each part of a volume. All of it is encrypted, but for what BitLocker keeps for itself or has not encrypted,
+//! and for what a re-encryption of LUKS2 has not encrypted yet, or has decrypted.
 
 use atrest_volume::{CryptTarget, Protection, Segment, Volume, VolumeFormat};
 
@@ -21,7 +22,7 @@ pub enum Part<'a> {
 /// [`DmError::NoKey`] if the volume has not kept its key, [`DmError::Shown`] if a part is shown as something else than it is.
 pub fn of(volume: &Volume) -> Result<Vec<Part<'_>>, DmError> {
     let (segments, targets) = (volume.segments(), volume.targets());
-    if volume.format() != VolumeFormat::BitLocker {
+    if !matches!(volume.format(), VolumeFormat::BitLocker | VolumeFormat::Luks2) {
         return match targets.is_empty() || targets.len() < segments.len() {
             true => Err(DmError::NoKey),
             false => Ok(targets.iter().take(segments.len()).map(Part::Crypt).collect()),
@@ -54,6 +55,35 @@ mod tests {
     use atrest_volume::VolumeKey;
 
     use super::*;
+
+    /// A volume of LUKS2 in the middle of its encryption: encrypted, then plaintext.
+    #[test]
+    fn what_is_not_encrypted_yet_is_linear() {
+        let segment = |start, protection| Segment { start, len: 4096, media_offset: 16 << 20, protection };
+        let target = |start| CryptTarget {
+            start,
+            len: 4096,
+            media_offset: 16 << 20,
+            cipher: "aes-xts-plain64".into(),
+            key: VolumeKey::copy_from(&[1; 64]),
+            digest: Some(1),
+            iv_offset: 0,
+            data_unit: 4096,
+            iv_large: false,
+            tags: None,
+        };
+        let segments = || {
+            let encrypted = segment(0, Protection::Elsewhere { data_unit: 4096 });
+            vec![encrypted, segment(4096, Protection::Identity)]
+        };
+        let volume = |targets| Volume::new(VolumeFormat::Luks2, segments()).with_targets(targets);
+        let kept = volume(vec![target(0)]);
+        let parts = of(&kept).expect("parts");
+        let [Part::Crypt(first), Part::Clear(second)] = &parts[..] else { panic!("other parts") };
+        assert_eq!((first.start, second.start), (0, 4096));
+        assert!(matches!(of(&volume(Vec::new())), Err(DmError::NoKey)));
+        assert!(matches!(of(&volume(vec![target(4096)])), Err(DmError::NoKey)), "the key of another segment");
+    }
 
     #[test]
     fn parts_of_bitlocker_are_what_they_are_protected_by() {

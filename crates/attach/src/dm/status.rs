@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use atrest_volume::CryptFlags;
 use serde::Serialize;
 
 use super::cascade;
@@ -12,6 +13,9 @@ use super::node::major_minor;
 
 /// How the UUID of an encrypted mapping begins.
 pub const PREFIX: &str = "CRYPT-";
+
+/// The kind of a mapping of which some is not encrypted while a re-encryption is unfinished.
+pub const LUKS2: &str = "LUKS2";
 
 /// An encrypted mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -57,6 +61,12 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// How dm-crypt works on it, as [`open`](super::open) would be told.
+    pub fn crypt_flags(&self) -> CryptFlags {
+        let names: Vec<String> = self.flags.iter().map(|flag| flag.replace('_', "-")).collect();
+        CryptFlags::from_names(names.iter().map(String::as_str))
+    }
+
     /// Where its header is read: the file behind a loop device that begins where the file does. What was written to the file the cache of
     /// the loop device need not know.
     pub fn source(&self) -> &Path {
@@ -124,10 +134,18 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
     }
     let table = control.table(name)?;
     let targets = table.targets().ok_or(DmError::Answer)?;
-    let Some(first) = targets.first().filter(|target| target.kind == "crypt") else { return Ok(None) };
-    let line = Line::parse(first.line).ok_or(DmError::Answer)?;
     // intended: a UUID of another form tells no kind.
     let kind = found.uuid.split('-').nth(1).unwrap_or_default();
+    // In the middle of an encryption or decryption some targets are linear, or all.
+    let is_clear = |kind: &str| kind == "linear" || kind == "error";
+    let line = match (targets.iter().find(|target| target.kind == "crypt"), targets.first()) {
+        (Some(target), Some(first)) if first.kind == "crypt" || kind == LUKS2 && is_clear(first.kind) => {
+            Line::parse(target.line)
+        }
+        (None, Some(first)) if kind == LUKS2 && first.kind == "linear" => Line::of_linear(first.line),
+        _ => return Ok(None),
+    };
+    let line = line.ok_or(DmError::Answer)?;
     let below = match line.tag_len {
         Some(len) => Some(below(control, name, &line, len)?),
         None => None,
@@ -233,6 +251,22 @@ impl<'a> Line<'a> {
         }
         Some(Self { cipher, key_bits, keyring, iv_offset, device, offset, sector_size, tag_len, flags })
     }
+
+    /// A line of dm-linear: nothing is encrypted.
+    fn of_linear(line: &'a [u8]) -> Option<Self> {
+        let (device, offset) = core::str::from_utf8(line).ok()?.trim_end().split_once(' ')?;
+        Some(Self {
+            cipher: "none",
+            key_bits: 0,
+            keyring: false,
+            iv_offset: 0,
+            device,
+            offset: offset.parse().ok()?,
+            sector_size: 512,
+            tag_len: None,
+            flags: Vec::new(),
+        })
+    }
 }
 
 /// The path of a device by its numbers, and the file that it shows if it is a loop device.
@@ -266,6 +300,9 @@ mod tests {
             Line::parse(b"capi:gcm(aes)-random :32:logon:x 0 253:0 0 2 no_read_workqueue integrity:28:aead")
                 .expect("a line");
         assert_eq!((line.tag_len, line.flags), (Some(28), vec![String::from("no_read_workqueue")]));
+        let line = Line::of_linear(b"254:16 32768").expect("a line");
+        assert_eq!((line.cipher, line.key_bits, line.device, line.offset), ("none", 0, "254:16", 32768));
+        assert!(Line::of_linear(b"254:16").is_none() && Line::of_linear(b"254:16 x").is_none());
         for bad in [&b""[..], b"aes", b"aes-xts-plain64 - x 7:0 0", b"\xff"] {
             assert!(Line::parse(bad).is_none());
         }

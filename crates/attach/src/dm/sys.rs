@@ -9,6 +9,12 @@ const LOOP_CONFIGURE: u32 = 0x4c0a;
 /// A loop device takes the length that its file has by now.
 pub const LOOP_SET_CAPACITY: u32 = 0x4c07;
 
+/// What is remembered of a block device is forgotten.
+pub const FLUSH_BUFFERS: u32 = 0x1261;
+
+/// Of `prctl`: memory is made for this thread without waiting for a write.
+const PR_SET_IO_FLUSHER: libc::c_int = 57;
+
 /// Keys that only this thread finds, and that go with it.
 const KEY_SPEC_THREAD_KEYRING: libc::c_long = -1;
 
@@ -46,6 +52,17 @@ pub fn ioctl_none(fd: BorrowedFd<'_>, request: u32) -> io::Result<u32> {
     // SAFETY: requests of this kind touch no memory of ours.
     let done = unsafe { libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, 0) };
     check(libc::c_long::from(done)).map(|value| value as u32)
+}
+
+/// Keeps all memory of this process where it is, what it asks for later included, and asks the kernel not to wait for a write where it makes
+/// room: the device that it would write to may be one that waits for this process. Threads that are started later inherit that.
+pub fn stay_in_memory() -> io::Result<()> {
+    // SAFETY: neither call touches memory of ours; the numbers are those of the manual.
+    check(libc::c_long::from(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }))?;
+    // Linux 5.6. Without it the memory that is locked is what protects.
+    // SAFETY: no memory is touched.
+    let _ = unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
+    Ok(())
 }
 
 /// Adds a key to this thread's keyring. User space can't read back one of type `logon`.

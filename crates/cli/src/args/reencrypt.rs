@@ -40,8 +40,9 @@ pub struct ReencryptArgs {
     #[arg(long, conflicts_with = "resume")]
     pub init_only: bool,
     /// While it is open: PATH is what `atrest open` serves, or its name. The process that serves it does the work, or goes on with
-    /// what was stopped in it. Ctrl-C stops it.
-    #[arg(long, conflicts_with_all = ["decrypt", "resume", "resume_if_begun", "hotzone_size", "device_size"])]
+    /// what was stopped in it. Where the kernel has it open (--dm), this process does the work, and its mapping waits for each zone.
+    /// Ctrl-C stops it.
+    #[arg(long, conflicts_with = "device_size")]
     pub online: bool,
     /// Stop the re-encryption of a volume that is open. It goes on being served; --online goes on with the work.
     #[arg(long, conflicts_with_all = ["online", "init_only", "decrypt", "resume", "resume_if_begun", "cipher", "key_size", "sector_size", "keep_key", "also_key_file", "drop_slot", "volume_key_file", "new_volume_key_file", "key_file", "passphrase_fd"])]
@@ -131,6 +132,10 @@ pub struct InPlaceArgs {
     /// Begin, and leave all data to a later --resume.
     #[arg(long, requires = "in_place")]
     pub init_only: bool,
+    /// Have the kernel open it under this name as soon as it has begun, and go on while it is open (with --init-only: leave that to a
+    /// later `reencrypt --resume --online`).
+    #[arg(long, value_name = "NAME", requires = "in_place", conflicts_with_all = ["resume", "device_size"])]
+    pub dm: Option<String>,
     /// How much of the end of SRC is free: the file system must have been shrunk by that. Half of it becomes the header [default: 32M].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "in_place")]
     pub reduce_device_size: Option<u64>,

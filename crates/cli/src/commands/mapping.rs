@@ -4,8 +4,8 @@ use std::path::Path;
 
 use atrest_attach::dm::{self, DmError, Mapping, Options};
 use atrest_attach::session::CloseError;
-use atrest_engine::Access;
-use atrest_volume::{CryptFlags, LockedVolume, Volume, VolumeFormat};
+use atrest_engine::{Access, ReencryptionLock};
+use atrest_volume::{CryptFlags, LockedVolume, UnlockError, Volume, VolumeFormat};
 use serde_json::json;
 
 use super::link;
@@ -13,7 +13,7 @@ use super::target::open_device;
 use super::unlock::{Use, again, open_if, open_unlocked};
 use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
 use crate::args::open::{CloseArgs, OpenArgs, VolumeType};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
 
 pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
@@ -111,6 +111,13 @@ fn persist(path: &Path, args: &OpenArgs, flags: CryptFlags) -> Result<(), Failur
 }
 
 pub fn suspend(args: &SuspendArgs, output: &Output) -> Result<(), Failure> {
+    // The keys of one that is being re-encrypted could not come back.
+    let uuid = dm::volume_uuid(&args.name).map_err(|error| told(error, &args.name))?;
+    let lock = uuid.map(|uuid| ReencryptionLock::take(&uuid)).transpose();
+    let lock = lock.map_err(|cause| Failure::new(Code::Device, cause))?;
+    if matches!(lock, Some(None)) {
+        return Err(UnlockError::ReencryptionRuns.into());
+    }
     dm::suspend(&args.name).map_err(|error| told(error, &args.name))?;
     super::suspend::suspended(&args.name, output)
 }

@@ -50,6 +50,7 @@ mod protectors;
 mod recover;
 mod reencrypt;
 mod reencrypt_luks1;
+mod reencrypt_mapped;
 mod reencrypt_served;
 pub mod scrub;
 #[cfg(feature = "whole")]
@@ -86,6 +87,7 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::output::Output;
 
+pub use reencrypt::is_marked;
 pub use serve::{place, registry};
 
 /// Runs the command and returns the exit code.

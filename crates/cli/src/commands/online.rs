@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use atrest_device::{BlockDevice, Media};
-use atrest_engine::reencrypt::{Online, RewriteError, RewriteOptions, recover_interrupted, run};
+use atrest_engine::reencrypt::{Online, RewriteError, RewriteOptions, Served, recover_interrupted, run};
 use atrest_engine::{Access, Disk, DiskOptions, is_same};
 use atrest_open::Device;
 use atrest_volume::{Devices, LockedVolume, UnlockOptions, Volume};
@@ -96,7 +96,7 @@ pub fn open<T>(
     let mut work = |cancel: &AtomicBool| {
         let mut options = RewriteOptions::default();
         (options.threads, options.zone) = (1, ZONE);
-        (options.cancel, options.online) = (Some(cancel), Some(&*served));
+        (options.cancel, options.online) = (Some(cancel), Some(&*served as &dyn Served));
         run(&mut rewriting, options, &mut |_, _| ()).map(drop)
     };
     serve(online, Some(&mut work))

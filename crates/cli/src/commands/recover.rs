@@ -6,7 +6,7 @@ use atrest_engine::{Access, is_same};
 use atrest_volume::{Devices, LockedVolume};
 
 use super::reencrypt::not_luks2;
-use super::target::{open_device, with_passphrase};
+use super::target::{forget_failed_writes, open_device, with_passphrase};
 use crate::args::header::RepairArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -19,6 +19,7 @@ use crate::secrets::Source;
 pub fn zone(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
     let path = args.target.path.as_path();
     let at = |failure: Failure| failure.at(path);
+    forget_failed_writes(path);
     let data = open_device(path, Access::ReadWrite)?;
     let header = match args.target.header.as_deref().filter(|header| !is_same(header, path)) {
         Some(header) => Some(open_device(header, Access::ReadWrite)?),

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use atrest_attach::dm;
 use atrest_device::{BlockDevice, Media};
 use atrest_engine::bulk::Progress;
-use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, run};
+use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, Served, run};
 use atrest_engine::{Access, NewFile, is_same};
 use atrest_open::Device;
 use atrest_probe::reach::{self, Reach};
@@ -19,9 +20,9 @@ use atrest_volume::{Credential, Devices, FormatOptions, LockedVolume, OpenError,
 use serde_json::json;
 
 use super::bulk::Stop;
-use super::target::{no_header, open_device, with_passphrase};
+use super::target::{forget_failed_writes, no_header, open_device, with_passphrase};
 use super::text::counted;
-use super::{options, reencrypt_luks1, reencrypt_served};
+use super::{options, reencrypt_luks1, reencrypt_mapped, reencrypt_served};
 use crate::args::bulk::EncryptArgs;
 use crate::args::open::VolumeType;
 use crate::args::reencrypt::{ReencryptArgs, ResilienceArg, ZoneArgs};
@@ -34,6 +35,10 @@ use crate::secrets::{self, Source};
 
 /// What the header takes, twice: as cryptsetup's manual has it.
 const DEFAULT_REDUCTION: u64 = 32 << 20;
+/// Nobody else has it open.
+const EXCLUSIVE: Access = Access::ReadWriteExclusive;
+/// Bytes that are rewritten at once while a mapping waits.
+const MAPPED_ZONE: u64 = 1 << 20;
 /// A detached header, as cryptsetup makes it.
 const HEADER_SIZE: u64 = 16 << 20;
 
@@ -41,12 +46,21 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     if args.online || args.stop {
         return reencrypt_served::reencrypt(args, output);
     }
+    // What the kernel has open can't be had by anybody else.
+    if (args.resume || args.resume_if_begun)
+        && let Some(mapping) = reencrypt_mapped::find(&args.path)?
+    {
+        return reencrypt_mapped::reencrypt(args, &mapping, output);
+    }
+    if args.resume || args.resume_if_begun {
+        forget_failed_writes(&args.path);
+    }
     let data = open_device(&args.path, Access::ReadWriteExclusive)?;
     let resumes = args.resume || (args.resume_if_begun && is_begun(args, &data));
     if args.decrypt && !resumes {
         return decrypt(args, &data, output);
     }
-    let header = detached(args.header.as_deref(), &args.path)?;
+    let header = detached(args.header.as_deref(), &args.path, EXCLUSIVE)?;
     if resumes {
         return resume(
             &args.path,
@@ -210,7 +224,7 @@ fn is_begun(args: &ReencryptArgs, data: &Device) -> bool {
 }
 
 /// Whether the header says that one is in progress.
-fn is_marked(locked: &LockedVolume) -> bool {
+pub fn is_marked(locked: &LockedVolume) -> bool {
     locked.info().requirements.iter().any(|name| name.contains("reencrypt"))
 }
 
@@ -228,14 +242,7 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
         }
     };
     let Some(luks2) = source.luks2() else { return Err(not_luks2().at(path)) };
-    let options = DecryptOptions {
-        resilience: resilience(&args.zones),
-        hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,
-        head: args.zones.hotzone_size,
-        part: args.zones.device_size,
-        keyslot: options::keyslot(&args.pbkdf, None, None)?,
-        overwrite_front: false,
-    };
+    let options = decrypt_options(args)?;
     confirm_part(&args.zones, output)?;
     output.confirm(&format!(
         "{} becomes plaintext; until that is done it can't be read without {}",
@@ -267,7 +274,7 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
         file.device().write_at(0, &backup).and_then(|()| file.device().flush()).map_err(failed)?;
         file.appear().map_err(failed)?;
     }
-    let header = detached(Some(header_path), path)?;
+    let header = detached(Some(header_path), path, EXCLUSIVE)?;
     let credential = match (&key, &right) {
         (Some(key), _) => Credential::VolumeKey(key),
         (None, Some(right)) => Credential::Passphrase(right, args.key_slot),
@@ -281,6 +288,47 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
         true => begun_only(&rewriting, path, output),
         false => rewrite(rewriting, path, &args.zones, None, &stop, output),
     }
+}
+
+fn decrypt_options(args: &ReencryptArgs) -> Result<DecryptOptions, Failure> {
+    Ok(DecryptOptions {
+        resilience: resilience(&args.zones),
+        hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,
+        head: args.zones.hotzone_size,
+        part: args.zones.device_size,
+        keyslot: options::keyslot(&args.pbkdf, None, None)?,
+        overwrite_front: false,
+    })
+}
+
+/// Begins the decryption of a volume whose header lies elsewhere, and tells the passphrase, if there was one.
+pub fn begin_decryption<'a>(
+    args: &ReencryptArgs,
+    luks2: &Luks2,
+    devices: Devices<'a>,
+    output: &Output,
+) -> Result<(Rewriting<'a>, Option<Passphrase>), Failure> {
+    let path = &args.path;
+    let options = decrypt_options(args)?;
+    output.confirm(&format!("{} becomes plaintext", path.display()))?;
+    let at = |error: ReencryptError| Failure::from(error).at(path);
+    if let Some(file) = &args.volume_key_file {
+        let key = secrets::read_volume_key(file, output)?;
+        let begun = luks2.begin_decryption(devices, Credential::VolumeKey(&key), &options);
+        return Ok((begun.map_err(at)?, None));
+    }
+    let mut right = None;
+    with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
+        luks2.volume_key(devices.header, passphrase, args.key_slot)?;
+        right = Some(Passphrase::copy_from(passphrase.expose()));
+        Ok::<(), atrest_volume::UnlockError>(())
+    })?;
+    let Some(right) = right else {
+        return Err(Failure::parameters("there is no passphrase to try").at(path));
+    };
+    let credential = Credential::Passphrase(&right, args.key_slot);
+    let begun = luks2.begin_decryption(devices, credential, &options).map_err(at)?;
+    Ok((begun, Some(right)))
 }
 
 pub fn not_luks2() -> Failure {
@@ -334,7 +382,7 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
     if args.how.resume {
         let given = Given::from(secret.volume_key_file.iter(), &secret.passphrase, output)?;
         let data = open_device(path, Access::ReadWriteExclusive)?;
-        let header = detached(args.unlock.header.as_deref(), path)?;
+        let header = detached(args.unlock.header.as_deref(), path, EXCLUSIVE)?;
         return resume(path, &data, header.as_ref(), &given, zones, Some(shift), output);
     }
     let data = open_device(path, Access::ReadWriteExclusive)?;
@@ -358,9 +406,35 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
         options.format.volume_key = Some(secrets::read_volume_key_of(file, len, output)?);
     }
     let stop = Stop::on_signals()?;
-    match &args.unlock.header {
-        Some(header) => encrypt_detached(args, &data, header, options, &stop, output),
-        None => encrypt_shifted(args, &data, reduction, options, &stop, output),
+    let given = options.format.volume_key.as_ref().map(|key| VolumeKey::copy_from(key.expose()));
+    if let Some(name) = &args.in_place.dm {
+        dm::check_free(name)?;
+    }
+    let passphrase = match &args.unlock.header {
+        Some(header) => encrypt_detached(args, &data, header, options, &stop, output)?,
+        None => encrypt_shifted(args, &data, reduction, options, &stop, output)?,
+    };
+    let Some(name) = &args.in_place.dm else { return Ok(()) };
+    drop(data);
+    let volume_keys: Vec<VolumeKey> = given.into_iter().collect();
+    let keys = ReencryptKeys { volume_keys: &volume_keys, passphrase: passphrase.as_ref() };
+    reencrypt_mapped::map_and_go_on(args, name, keys, &stop, output)
+}
+
+/// Goes on with an encryption that has begun, unless somebody else is to.
+fn begun_encryption(
+    rewriting: Rewriting<'_>,
+    args: &EncryptArgs,
+    stop: &Stop,
+    output: &Output,
+) -> Result<(), Failure> {
+    match (&args.in_place.dm, args.in_place.init_only) {
+        // It is mapped first.
+        (Some(_), _) => Ok(()),
+        (None, true) => begun_only(&rewriting, &args.source, output),
+        (None, false) => {
+            rewrite(rewriting, &args.source, &args.in_place.zones, args.how.threads, stop, output)
+        }
     }
 }
 
@@ -371,7 +445,7 @@ fn encrypt_detached(
     options: EncryptOptions,
     stop: &Stop,
     output: &Output,
-) -> Result<(), Failure> {
+) -> Result<Option<Passphrase>, Failure> {
     if is_same(header, &args.source) {
         return Err(Failure::parameters("--header names the data itself").at(header));
     }
@@ -394,10 +468,8 @@ fn encrypt_detached(
     let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
     // Nothing is encrypted before the header is there to stay.
     file.appear().map_err(|error| Failure::from(error).at(header))?;
-    match args.in_place.init_only {
-        true => begun_only(&rewriting, path, output),
-        false => rewrite(rewriting, path, &args.in_place.zones, args.how.threads, stop, output),
-    }
+    begun_encryption(rewriting, args, stop, output)?;
+    Ok(passphrase)
 }
 
 fn encrypt_shifted(
@@ -407,7 +479,7 @@ fn encrypt_shifted(
     mut options: EncryptOptions,
     stop: &Stop,
     output: &Output,
-) -> Result<(), Failure> {
+) -> Result<Option<Passphrase>, Failure> {
     let (path, zones) = (&args.source, &args.in_place.zones);
     if zones.resilience.is_some() || zones.resilience_hash.is_some() || zones.hotzone_size.is_some() {
         return Err(Failure::parameters(
@@ -452,10 +524,8 @@ fn encrypt_shifted(
     let begun = begin(Devices::together(data), passphrase.as_ref(), options);
     spinner.finish_and_clear();
     let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
-    match args.in_place.init_only {
-        true => begun_only(&rewriting, path, output),
-        false => rewrite(rewriting, path, zones, args.how.threads, stop, output),
-    }
+    begun_encryption(rewriting, args, stop, output)?;
+    Ok(passphrase)
 }
 
 /// That of the first keyslot, if there is to be one.
@@ -542,17 +612,31 @@ fn resume(
 }
 
 pub fn rewrite(
-    mut rewriting: Rewriting<'_>,
+    rewriting: Rewriting<'_>,
     path: &Path,
     zones: &ZoneArgs,
     threads: Option<u16>,
     stop: &Stop,
     output: &Output,
 ) -> Result<(), Failure> {
+    rewrite_beside(rewriting, path, zones, threads, None, stop, output)
+}
+
+/// Rewrites what is left while `served` has the volume open, if somebody has.
+pub fn rewrite_beside(
+    mut rewriting: Rewriting<'_>,
+    path: &Path,
+    zones: &ZoneArgs,
+    threads: Option<u16>,
+    served: Option<&dyn Served>,
+    stop: &Stop,
+    output: &Output,
+) -> Result<(), Failure> {
     let mut options = RewriteOptions::default();
     options.threads = threads.map_or(0, usize::from);
     // intended: 0 leaves the size to the rewriting.
-    options.zone = zones.hotzone_size.unwrap_or(0);
+    options.zone = zones.hotzone_size.unwrap_or(if served.is_some() { MAPPED_ZONE } else { 0 });
+    options.online = served;
     options.cancel = Some(stop.asked());
     let mut listener =
         Listener { meter: Meter::new(path, rewriting.total(), output), output, last: Instant::now() };
@@ -596,11 +680,11 @@ impl Progress for Listener<'_> {
     }
 }
 
-fn detached(header: Option<&Path>, data: &Path) -> Result<Option<Device>, Failure> {
+pub fn detached(header: Option<&Path>, data: &Path, access: Access) -> Result<Option<Device>, Failure> {
     if header.is_some_and(|header| is_same(header, data)) {
         return Err(Failure::parameters("--header names the volume itself; leave it out").at(data));
     }
-    header.map(|path| open_device(path, Access::ReadWriteExclusive)).transpose()
+    header.map(|path| open_device(path, access)).transpose()
 }
 
 fn devices<'a>(data: &'a Device, header: Option<&'a Device>) -> Devices<'a> {

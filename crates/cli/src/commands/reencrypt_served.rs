@@ -18,6 +18,7 @@ use serde_json::json;
 
 use super::bulk::Stop;
 use super::reencrypt::{Given, begin_reencryption, not_luks2};
+use super::reencrypt_mapped;
 use super::serve;
 use super::suspend::tell;
 use super::target::{no_header, open_device};
@@ -123,11 +124,25 @@ fn parse(text: &str) -> Option<Said> {
 
 pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     let registry = serve::registry(output)?;
-    let entry = registry.find(&args.path)?.ok_or_else(|| {
-        let what = format!("no process of yours serves {}", args.path.display());
-        Failure::new(Code::Device, what)
-            .hint("`atrest status` lists what is open; a mapping of the kernel is closed first, or re-encrypted by `cryptsetup reencrypt --active-name`")
-    })?;
+    let Some(entry) = registry.find(&args.path)? else {
+        return match reencrypt_mapped::find(&args.path)? {
+            Some(_) if args.stop => {
+                Err(Failure::parameters("a mapping is re-encrypted by the process that was asked for it")
+                    .hint("end that one: Ctrl-C, or SIGTERM"))
+            }
+            Some(mapping) => reencrypt_mapped::reencrypt(args, &mapping, output),
+            None => {
+                let what =
+                    format!("neither a process of yours nor the kernel has {} open", args.path.display());
+                Err(Failure::new(Code::Device, what).hint("`atrest status` lists what is open"))
+            }
+        };
+    };
+    if args.decrypt || args.resume || args.zones.hotzone_size.is_some() {
+        return Err(Failure::parameters(
+            "--decrypt, --resume and --hotzone-size are not for what a process serves, but for mappings of the kernel",
+        ));
+    }
     let ask = |request: &Request<'_>| {
         let told = tell(&registry, &entry, request)?;
         parse(&told).ok_or_else(|| Failure::new(Code::Device, "another version of atrest serves it"))

@@ -64,6 +64,13 @@ impl<'a> Target<'a> {
     }
 }
 
+/// Has the kernel forget which writes to a device have failed before: it tells whoever flushes next, and who wrote has been told already. What
+/// was lost is in the zone that is recovered.
+pub fn forget_failed_writes(path: &Path) {
+    // intended: that they failed is what is forgotten.
+    let _ = File::open(path).and_then(|device| device.sync_all());
+}
+
 /// A volume of LUKS1 whose magic cryptsetup has changed while it re-encrypts it: the headers are in files, and so is how far it is.
 fn legacy_reencryption(device: &Device) -> Option<Failure> {
     const MAGIC: [u8; 6] = *b"LUKS\xde\xad";

@@ -12,7 +12,7 @@ use atrest_volume::LockedVolume;
 use super::words::Request;
 use crate::args::header::LuksVersion;
 use crate::commands::header::is_luks_of;
-use crate::commands::{mapping, place, registry, target};
+use crate::commands::{is_marked, mapping, place, registry, target};
 use crate::failure::Failure;
 use crate::output::{Output, plain};
 
@@ -47,7 +47,7 @@ pub fn status(header: Option<&Path>, name: &Path, output: &Output) -> Result<u8,
     let entries = registry(output)?.find_all(shown)?;
     let text = match (entries.iter().find(|entry| !entry.has_ended()), mapping::find(shown)?.first()) {
         (Some(entry), _) => served(entry),
-        (None, Some(mapping)) => mapped(mapping, &kind(mapping, header)),
+        (None, Some(mapping)) => mapped(mapping, &kind(mapping, header), is_unfinished(mapping, header)),
         (None, None) => {
             writeln!(std::io::stdout(), "/dev/mapper/{} is inactive.", shown.display())?;
             return Ok(4);
@@ -75,7 +75,15 @@ fn kind(mapping: &Mapping, header: Option<&Path>) -> String {
     }
 }
 
-fn mapped(mapping: &Mapping, kind: &str) -> String {
+/// Whether its header says that a re-encryption is not finished.
+fn is_unfinished(mapping: &Mapping, header: Option<&Path>) -> bool {
+    // intended: what can't be read says nothing, as the type does.
+    let device = target::open_device(header.unwrap_or(mapping.source()), Access::ReadOnly).ok();
+    let locked = device.and_then(|device| LockedVolume::read(&device).ok());
+    mapping.kind == "LUKS2" && locked.is_some_and(|locked| is_marked(&locked))
+}
+
+fn mapped(mapping: &Mapping, kind: &str, is_unfinished: bool) -> String {
     let used = if mapping.in_use { " and is in use" } else { "" };
     let mut text = format!("/dev/mapper/{} is active{used}.\n", mapping.name);
     let mut line = |name: &str, value: &str| {
@@ -83,6 +91,9 @@ fn mapped(mapping: &Mapping, kind: &str) -> String {
         let _ = writeln!(text, "  {name}{}", plain(value));
     };
     line("type:    ", kind);
+    if is_unfinished {
+        line("reencryption:  ", "in-progress");
+    }
     line("cipher:  ", &mapping.cipher);
     line("keysize: ", &format!("{} bits", mapping.key_bits));
     line("key location: ", if mapping.keyring { "keyring" } else { "dm-crypt" });

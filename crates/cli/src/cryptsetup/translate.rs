@@ -889,9 +889,10 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     if line.request.operands.is_empty() {
         return Err(Failure::parameters("reencrypt needs <device>"));
     }
-    if line.request.operands.len() > 1 {
-        return Err(Failure::parameters("reencrypt does not open the volume here")
-            .hint("--init-only first, and then open it"));
+    let opens = line.request.operands.get(1).cloned();
+    if opens.is_some() && !line.request.has("encrypt") {
+        return Err(Failure::parameters("reencrypt opens the volume where it encrypts alone")
+            .hint("open it first: it is re-encrypted while it is open"));
     }
     if line.request.has("decrypt") && !line.request.has("header") {
         return Err(Failure::parameters("reencrypt --decrypt needs --header, where the header is kept"));
@@ -899,7 +900,13 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.uses(&["type", "force-offline-reencrypt", "progress-json"]);
     let resumes = line.request.has("resume-only");
     match line.request.has("encrypt") {
-        true => encrypt_in_place(line, resumes)?,
+        true => {
+            encrypt_in_place(line, resumes)?;
+            if let Some(name) = &opens {
+                line.words(&["--dm"]);
+                line.words.push(name.clone());
+            }
+        }
         false => {
             line.words(&["--quiet", "reencrypt"]);
             // One that was begun is gone on with, whatever else is said.
@@ -923,8 +930,7 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
 
 /// What a process of ours serves under this name, which re-encrypts it meanwhile.
 fn reencrypt_served(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
-    for name in ["encrypt", "decrypt", "init-only", "hotzone-size", "device-size", "force-offline-reencrypt"]
-    {
+    for name in ["encrypt", "device-size", "force-offline-reencrypt"] {
         if line.request.has(name) {
             return Err(Failure::parameters(format!(
                 "reencrypt --active-name does not go with --{name} here"
@@ -935,13 +941,33 @@ fn reencrypt_served(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     let Some(name) = line.request.text("active-name").map(OsStr::to_owned) else {
         return Err(Failure::parameters("--active-name needs the name"));
     };
+    if line.request.has("decrypt") && !line.request.has("header") {
+        return Err(Failure::parameters("reencrypt --decrypt needs --header, where the header is kept"));
+    }
     line.words(&["--quiet", "reencrypt", "--online"]);
-    line.uses(&["active-name", "type", "progress-json", "resume-only"]);
-    line.pass(&["header", "cipher", "sector-size", "keep-key", "key-slot", "resilience-hash"]);
-    line.pass(KEYSLOT);
-    new_key(line)?;
+    line.uses(&["active-name", "type", "progress-json", "resume-only", "decrypt", "init-only"]);
+    line.pass(&["header", "hotzone-size"]);
+    match line.request.has("resume-only") {
+        true => {
+            line.words(&["--resume"]);
+            line.uses(&["cipher", "sector-size", "keep-key", "key-slot", "resilience", "resilience-hash"]);
+        }
+        false => {
+            line.pass(&[
+                "decrypt",
+                "init-only",
+                "cipher",
+                "sector-size",
+                "keep-key",
+                "key-slot",
+                "resilience-hash",
+            ]);
+            line.pass(KEYSLOT);
+            new_key(line)?;
+            resilience(line);
+        }
+    }
     line.pass(&["new-volume-key-file"]);
-    resilience(line);
     line.volume_key();
     line.secret();
     line.operands([name]);
@@ -975,7 +1001,27 @@ fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
     line.words(&["--quiet", "encrypt", "--in-place"]);
     line.uses(&["encrypt"]);
     line.pass_as("resume-only", "--resume");
-    line.pass(&["header", "reduce-device-size"]);
+    line.pass(&["header"]);
+    // The header takes half of what is free, and the data begins behind it.
+    line.uses(&["offset", "reduce-device-size"]);
+    let free = line.request.size("reduce-device-size");
+    // intended: more than any device has is refused as such.
+    let offset = line.request.number("offset").map(|sectors| sectors.saturating_mul(1024));
+    match (offset, free) {
+        (Some(_), _) if header => {
+            return Err(Failure::parameters(
+                "reencrypt --encrypt --header goes with data that begins with its device",
+            ));
+        }
+        (Some(wanted), Some(free)) if wanted > free => {
+            return Err(Failure::parameters("--offset needs twice as much of --reduce-device-size"));
+        }
+        (wanted, free) => {
+            if let Some(size) = wanted.or(free) {
+                line.words.push(format!("--reduce-device-size={size}").into());
+            }
+        }
+    }
     if !resumes {
         line.pass(&["init-only", "cipher", "key-size", "sector-size", "key-slot", "label", "uuid", "hash"]);
         line.pass(&["pbkdf", "iter-time", "pbkdf-memory", "pbkdf-parallel", "pbkdf-force-iterations"]);

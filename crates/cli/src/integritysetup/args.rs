@@ -40,7 +40,7 @@ pub struct Args {
     /// Taken, and changes nothing: what a device holds is told only where somebody is asked.
     #[arg(long, hide = true)]
     pub disable_blkid: bool,
-    /// Hash: crc32c, crc32, xxhash64, sha1, sha256, sha512, hmac-sha1, hmac-sha256, hmac-sha512.
+    /// Hash: crc32c, crc32, xxhash64, sha1, sha256, sha512, blake2b-256, blake2s-256, hmac-sha1, hmac-sha256, hmac-sha512.
     #[arg(long, short = 'I', value_name = "HASH", default_value = "crc32c")]
     pub integrity: String,
     /// File with the key of the hash.

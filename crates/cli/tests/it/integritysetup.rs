@@ -30,6 +30,7 @@ fn a_dump_is_the_one_of_integritysetup_to_the_byte() {
     for options in [
         "",
         "--integrity sha256 --sector-size 4096",
+        "--integrity blake2s-256 --tag-size 32",
         "--integrity xxhash64 --interleave-sectors 128 --journal-size 262144 --integrity-legacy-padding",
         "--integrity hmac-sha256 --integrity-key-file key --integrity-key-size 32 --tag-size 16 --journal-integrity hmac-sha256 --journal-integrity-key-file key --journal-integrity-key-size 40 --no-wipe",
         "--integrity sha1 --integrity-legacy-hmac --sector-size 1024",

@@ -166,7 +166,7 @@ fn what_can_not_be_reencrypted_while_it_is_served_is_refused_before_its_header_c
     served.open(&[]);
     refused(&[], "only volumes of LUKS2");
     let nobody = served.scratch.atrest(&["reencrypt", "--online", "nobody-serves-this", "--key-file", "key"]);
-    nobody.fails(4, "no process of yours serves");
+    nobody.fails(4, "neither a process of yours nor the kernel has nobody-serves-this open");
 }
 
 /// As after a begin whose process was ended before it could ask: no one key would open the volume again.

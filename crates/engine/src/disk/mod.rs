@@ -75,6 +75,8 @@ pub struct Disk {
     media: Arc<dyn BlockDevice>,
     /// Held open for its lock.
     header: Option<Arc<dyn BlockDevice>>,
+    /// What the volume is only as long as it is locked by, if it is in the middle of its re-encryption.
+    lock: Option<Arc<dyn core::any::Any + Send + Sync>>,
     regions: Vec<Region>,
     size: u64,
     unit: usize,
@@ -101,6 +103,7 @@ impl Disk {
         let uuid = volume.uuid().map(str::to_owned);
         let read_only = options.read_only || volume.read_only();
         let guard = volume.protected().cloned().map(Guard::new);
+        let lock = volume.lock();
         let options = DiskOptions { read_only, ..options };
         let mut regions = Vec::new();
         for segment in volume.into_segments() {
@@ -116,7 +119,7 @@ impl Disk {
             });
         }
         let disk = Self::from_regions(media, regions, options, uuid)?;
-        Ok(Self { guard, ..disk })
+        Ok(Self { guard, lock, ..disk })
     }
 
     /// The data of a device with tags, which lies on `media`.
@@ -187,6 +190,7 @@ impl Disk {
         Ok(Self {
             read_only: options.read_only || media.is_read_only(),
             guard: None,
+            lock: None,
             media,
             header: None,
             regions,
@@ -640,6 +644,7 @@ impl std::fmt::Debug for Disk {
             .field("read_only", &self.read_only)
             .field("allow_discards", &self.allow_discards)
             .field("has_detached_header", &self.header.is_some())
+            .field("is_unfinished", &self.lock.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -25,7 +25,7 @@ use super::loops::{self, Identity};
 use crate::sys;
 
 /// Where cryptsetup keeps its lock files (its build default).
-const LOCK_DIRECTORY: &str = "/run/cryptsetup";
+pub const LOCK_DIRECTORY: &str = "/run/cryptsetup";
 
 /// The metadata lock of one device: shared by its threads, nested within each.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ struct Held {
 }
 
 #[derive(Debug)]
-struct Lock {
+pub struct Lock {
     file: File,
     /// The lock file to remove when nobody else waits for it.
     resource: Option<PathBuf>,
@@ -169,7 +169,7 @@ impl Held {
 impl Lock {
     /// Unlocks; closing alone would not, while a process that is being started has a copy of the descriptor. The lock
     /// file goes too, if the exclusive lock shows that nobody else holds it and the name still means this file.
-    fn release(self) {
+    pub fn release(self) {
         if let Some(resource) = &self.resource
             && rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
             && is_same_file(&self.file, resource)
@@ -196,6 +196,15 @@ fn lock_itself(mode: LockMode, device: &File, writable: bool) -> io::Result<Lock
 }
 
 fn lock_resource(mode: LockMode, resource: &Path) -> io::Result<Lock> {
+    lock_resource_by(resource, |file| flock(file, mode))
+}
+
+/// The exclusive lock of a lock file, if nobody holds it; otherwise the error is `WouldBlock`.
+pub fn lock_resource_at_once(resource: &Path) -> io::Result<Lock> {
+    lock_resource_by(resource, |file| Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?))
+}
+
+fn lock_resource_by(resource: &Path, lock: impl Fn(&File) -> io::Result<()>) -> io::Result<Lock> {
     match DirBuilder::new().mode(0o700).create(LOCK_DIRECTORY) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -209,7 +218,7 @@ fn lock_resource(mode: LockMode, resource: &Path) -> io::Result<Lock> {
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)
             .open(resource)?;
-        flock(&file, mode)?;
+        lock(&file)?;
         if is_same_file(&file, resource) {
             return Ok(Lock { file, resource: Some(resource.to_path_buf()) });
         }
@@ -237,7 +246,7 @@ fn is_same_file(file: &File, path: &Path) -> bool {
     }
 }
 
-fn is_unusable(error: &io::Error) -> bool {
+pub fn is_unusable(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem

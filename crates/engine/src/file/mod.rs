@@ -13,6 +13,7 @@ mod lock;
 mod loops;
 mod media;
 mod new;
+mod reencryption_lock;
 mod storage;
 mod sysfs;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use cached::WithoutCache;
 use lock::MetadataLock;
 pub use loops::loop_devices_on;
 pub use new::NewFile;
+pub use reencryption_lock::ReencryptionLock;
 pub use storage::is_same;
 pub use sysfs::{PartitionPlace, partition_place};
 use whole::Wholeness;

@@ -12,9 +12,10 @@ mod transform;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use atrest_device::DeviceError;
+use atrest_device::{DeviceError, Operation};
 use atrest_volume::luks2::reencrypt::{Protection, ReencryptError, Rewriting, Zone};
 
+use crate::ReencryptionLock;
 use crate::bulk::Progress;
 use crate::disk::parallel::Helpers;
 pub use luks1::{Luks1Error, begin_luks1, end_luks1};
@@ -37,8 +38,27 @@ pub struct RewriteOptions<'a> {
     pub zone: u64,
     /// Set by somebody else to end the run early, between two zones.
     pub cancel: Option<&'a AtomicBool>,
-    /// What serves the volume meanwhile, made of the same [`Rewriting`].
-    pub online: Option<&'a Online>,
+    /// What serves the volume meanwhile.
+    pub online: Option<&'a dyn Served>,
+}
+
+/// Who has the volume open while it is rewritten.
+pub trait Served: std::fmt::Debug + Sync {
+    /// Shuts out of a zone whoever reads or writes where it lies, and makes durable what was written there. What is read from the media
+    /// then stays as it is until [`leave`](Self::leave).
+    ///
+    /// # Errors
+    /// The zone is as it was, and the rewriting ends.
+    fn enter(&self, rewriting: &Rewriting<'_>, zone: &Zone) -> Result<(), RewriteError>;
+
+    /// The zone is done, and the header says so.
+    ///
+    /// # Errors
+    /// The rewriting ends.
+    fn leave(&self) -> Result<(), RewriteError>;
+
+    /// The rewriting has failed, perhaps in the middle of a zone.
+    fn fail(&self);
 }
 
 /// What a finished run did.
@@ -69,6 +89,10 @@ pub enum RewriteError {
         /// Bytes in all.
         total: u64,
     },
+    /// Another process goes on with it.
+    Running,
+    /// Whoever has the volume open did not let go of a zone, or did not take it again. It knows why.
+    Served,
 }
 
 impl std::fmt::Display for RewriteError {
@@ -77,6 +101,8 @@ impl std::fmt::Display for RewriteError {
             Self::State(error) => error.fmt(f),
             Self::Data(error) => error.fmt(f),
             Self::Cancelled { done, total } => write!(f, "stopped after {done} of {total} bytes"),
+            Self::Running => f.write_str("another process goes on with the re-encryption"),
+            Self::Served => f.write_str("whoever has the volume open was not told of a zone"),
         }
     }
 }
@@ -108,6 +134,7 @@ pub fn run(
     options: RewriteOptions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Rewritten, RewriteError> {
+    let _lock = only_one(rewriting)?;
     let mut unfinished = Unfinished(options.online);
     let result = run_all(rewriting, options, progress);
     if matches!(result, Ok(_) | Err(RewriteError::Cancelled { .. })) {
@@ -116,8 +143,15 @@ pub fn run(
     result
 }
 
+/// Keeps other processes from going on with it, and from opening the volume as it is for a moment.
+fn only_one(rewriting: &Rewriting<'_>) -> Result<ReencryptionLock, RewriteError> {
+    let lock = ReencryptionLock::take(rewriting.volume().uuid())
+        .map_err(|cause| DeviceError::new(Operation::Lock, 0, 0, cause))?;
+    lock.ok_or(RewriteError::Running)
+}
+
 /// Whoever waits for a zone must not wait for one that is never done, also after a panic.
-struct Unfinished<'a>(Option<&'a Online>);
+struct Unfinished<'a>(Option<&'a dyn Served>);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
@@ -133,6 +167,7 @@ impl Drop for Unfinished<'_> {
 /// # Errors
 /// As [`run`].
 pub fn recover_interrupted(rewriting: &mut Rewriting<'_>) -> Result<bool, RewriteError> {
+    let _lock = only_one(rewriting)?;
     rewriting.bury_head()?;
     let Some(zone) = rewriting.interrupted()? else { return Ok(false) };
     recover(rewriting, &zone, &Helpers::new(0))?;
@@ -157,8 +192,10 @@ fn run_all(
     let interrupted = rewriting.interrupted()?;
     let mut ended = false;
     if let Some(zone) = &interrupted {
-        recover(rewriting, zone, &helpers)?;
-        ended = rewriting.cool(zone)?;
+        ended = beside(rewriting, zone, options.online, |rewriting| {
+            recover(rewriting, zone, &helpers)?;
+            Ok(rewriting.cool(zone)?)
+        })?;
     }
     while !ended {
         let done = rewriting.done()?;
@@ -167,15 +204,9 @@ fn run_all(
             return Err(RewriteError::Cancelled { done, total });
         }
         ended = match rewriting.next(most)? {
-            Some(zone) => match options.online {
-                None => rewrite(rewriting, &zone, &helpers)?,
-                Some(online) => {
-                    online.enter(&zone)?;
-                    let ended = rewrite(rewriting, &zone, &helpers)?;
-                    online.leave();
-                    ended
-                }
-            },
+            Some(zone) => {
+                beside(rewriting, &zone, options.online, |rewriting| rewrite(rewriting, &zone, &helpers))?
+            }
             // It stopped between the last zone and the end.
             None => {
                 rewriting.finish()?;
@@ -185,6 +216,23 @@ fn run_all(
     }
     progress.update(total, total);
     Ok(Rewritten { bytes: total, resumed_from, recovered: interrupted.is_some(), elapsed: begun.elapsed() })
+}
+
+/// Does something with a zone while nobody else reads or writes there.
+fn beside(
+    rewriting: &mut Rewriting<'_>,
+    zone: &Zone,
+    served: Option<&dyn Served>,
+    rewrite: impl FnOnce(&mut Rewriting<'_>) -> Result<bool, RewriteError>,
+) -> Result<bool, RewriteError> {
+    if let Some(served) = served {
+        served.enter(rewriting, zone)?;
+    }
+    let ended = rewrite(rewriting)?;
+    if let Some(served) = served {
+        served.leave()?;
+    }
+    Ok(ended)
 }
 
 /// One zone. Returns whether it was the last.

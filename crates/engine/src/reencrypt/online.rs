@@ -17,6 +17,7 @@ use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Geometry, Opera
 use atrest_secret::SecretBytes;
 use atrest_volume::luks2::reencrypt::{Rewriting, Zone};
 
+use super::{RewriteError, Served};
 use crate::disk::{Disk, DiskError, DiskOptions};
 
 /// The plaintext of a volume, whatever part of it has been rewritten.
@@ -110,8 +111,7 @@ impl Online {
         self.old.likeness()
     }
 
-    /// Shuts writes out of a zone, makes durable what was written to it, and takes its plaintext into memory.
-    pub(super) fn enter(&self, zone: &Zone) -> Result<(), DeviceError> {
+    fn take_in(&self, zone: &Zone) -> Result<(), DeviceError> {
         let range = zone.offset..zone.offset + zone.len;
         self.change().hot = Some(Hot { zone: range, plaintext: None });
         let mut plaintext = SecretBytes::zeroed(zone.len as usize);
@@ -121,32 +121,6 @@ impl Online {
             hot.plaintext = Some(plaintext);
         }
         Ok(())
-    }
-
-    /// The zone is done.
-    pub(super) fn leave(&self) {
-        let mut place = self.change();
-        if let Some(hot) = place.hot.take() {
-            match hot.zone.start == place.old.start {
-                true => place.old.start = hot.zone.end,
-                false => place.old.end = hot.zone.start,
-            }
-        }
-        drop(place);
-        self.wake();
-    }
-
-    /// The rewriting has failed, perhaps in the middle of a zone: nothing is written any more.
-    pub(super) fn fail(&self) {
-        let error = DeviceError::new(Operation::Write, 0, 0, Cause::EarlierFlushFailed);
-        // It returns the error that it is given.
-        let _ = self.durability.flush(|| Err(error));
-        let mut place = self.change();
-        place.failed = true;
-        // As it was: nothing of the zone has been written.
-        place.hot.take_if(|hot| hot.plaintext.is_none());
-        drop(place);
-        self.wake();
     }
 
     fn wake(&self) {
@@ -225,6 +199,39 @@ impl Online {
         self.each_part(&place, range, each)?;
         drop(place);
         self.durability.check(operation, offset, len)
+    }
+}
+
+impl Served for Online {
+    /// Shuts writes out of a zone, makes durable what was written to it, and takes its plaintext into memory.
+    fn enter(&self, _: &Rewriting<'_>, zone: &Zone) -> Result<(), RewriteError> {
+        Ok(self.take_in(zone)?)
+    }
+
+    fn leave(&self) -> Result<(), RewriteError> {
+        let mut place = self.change();
+        if let Some(hot) = place.hot.take() {
+            match hot.zone.start == place.old.start {
+                true => place.old.start = hot.zone.end,
+                false => place.old.end = hot.zone.start,
+            }
+        }
+        drop(place);
+        self.wake();
+        Ok(())
+    }
+
+    /// Nothing is written any more.
+    fn fail(&self) {
+        let error = DeviceError::new(Operation::Write, 0, 0, Cause::EarlierFlushFailed);
+        // It returns the error that it is given.
+        let _ = self.durability.flush(|| Err(error));
+        let mut place = self.change();
+        place.failed = true;
+        // As it was: nothing of the zone has been written.
+        place.hot.take_if(|hot| hot.plaintext.is_none());
+        drop(place);
+        self.wake();
     }
 }
 

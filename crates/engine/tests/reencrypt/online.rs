@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use atrest_engine::reencrypt::{Online, recover_interrupted};
+use atrest_engine::reencrypt::{Online, Served, recover_interrupted};
 use atrest_volume::luks2::reencrypt::Rewriting;
 
 use super::*;
@@ -109,7 +109,7 @@ fn served(bench: &Bench, client: &mut Client, stop: Option<u64>) -> Result<Rewri
     let online = bench.online(&mut rewriting);
     let (cancel, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut zones = zones();
-    (zones.zone, zones.online, zones.cancel) = (24 << 10, Some(&online), Some(&cancel));
+    (zones.zone, zones.online, zones.cancel) = (24 << 10, Some(&online as &dyn Served), Some(&cancel));
     std::thread::scope(|scope| {
         let work = scope.spawn(|| {
             let mut progress = |done, _| {
@@ -206,7 +206,7 @@ fn when_the_rewriting_fails_everything_can_be_read_and_nothing_written() {
     let online = bench.online(&mut rewriting);
     bench.device.fail(Fault::UnwritableRange { offset: HEAD + (100 << 10), len: 512 });
     let mut zones = zones();
-    (zones.zone, zones.online) = (24 << 10, Some(&online));
+    (zones.zone, zones.online) = (24 << 10, Some(&online as &dyn Served));
     run(&mut rewriting, zones, &mut |_, _| ()).expect_err("a sector can't be written");
     let mut all = vec![0; UNITS * UNIT];
     online.read_at(0, &mut all).expect("it is read");
@@ -270,7 +270,7 @@ fn a_panic_of_the_rewriting_lets_nobody_wait_for_ever() {
     let online = Online::new(Arc::new(window()), &mut rewriting, 0, &DiskOptions::default());
     let online = Arc::new(online.expect("fits").expect("in place"));
     let mut zones = zones();
-    (zones.zone, zones.online) = (24 << 10, Some(&*online));
+    (zones.zone, zones.online) = (24 << 10, Some(&*online as &dyn Served));
     let run = || run(&mut rewriting, zones, &mut |_, _| ());
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).expect_err("a panic");
     let (told, tells) = std::sync::mpsc::channel();
@@ -340,7 +340,7 @@ fn what_was_written_to_a_zone_is_flushed_before_its_hashes_are_written() {
     let online = online.expect("fits").expect("in place");
     online.write_at((UNITS * UNIT - 512) as u64, &[7; 512]).expect("written");
     let mut zones = zones();
-    (zones.zone, zones.online) = (24 << 10, Some(&online));
+    (zones.zone, zones.online) = (24 << 10, Some(&online as &dyn Served));
     run(&mut rewriting, zones, &mut |_, _| ()).expect("it is done");
     let log = log.lock().expect("no panic");
     assert_eq!(log[..3], [("data", "write"), ("data", "flush"), ("header", "write")]);

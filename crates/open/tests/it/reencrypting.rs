@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atrest_device::BlockDevice;
-use atrest_engine::reencrypt::{RewriteOptions, run};
+use atrest_engine::reencrypt::{RewriteError, RewriteOptions, run};
 use atrest_engine::{Access, Disk, DiskOptions};
 use atrest_open::{
     Background, Device, Error, Format, Held, Key, NoOtherKey, OneKey, Options, Progress, Refused, Serve,
@@ -265,4 +265,42 @@ fn what_is_reencrypted_is_no_failure_where_no_ordinary_disk_takes_its_place() {
     }
     assert_eq!(background.progress(), Progress::Kept("it does not fit".into()));
     assert!(Luks2::read(&header).expect("a header").metadata().config().requirements.is_empty());
+}
+
+/// By cryptsetup's lock: as long as somebody else has it, a volume in the middle of its re-encryption is not what its header says for long.
+#[test]
+fn nobody_opens_what_another_process_is_reencrypting() {
+    let (scratch, mut random) = (Scratch::new(), Random::new(6));
+    let recorded = Recorded::new(Job::Rekey, ResilienceKind::Checksum, &mut random);
+    let begun = FaultDevice::new(recorded.device.image());
+    let options =
+        ReencryptOptions { resilience: ResilienceKind::Checksum, keyslot: keyslot(), ..Default::default() };
+    let luks = Luks2::read(&begun).expect("a header");
+    drop(
+        luks.begin_reencryption(Devices::together(&begun), &[(&passphrase(), None)], &options)
+            .expect("begun"),
+    );
+    let left = Left::new(&scratch, Job::Rekey, &begun.image());
+    let path = format!("/run/cryptsetup/LN_LUKS2-reencryption-{}", luks.uuid());
+    let somebody = fs::File::create(&path).expect("the lock file");
+    somebody.lock().expect("locked");
+    for write in [false, true] {
+        let refused = left.open(None, write);
+        let is_busy = matches!(&refused, Err(Error::Unlock(Refused::Attempt(UnlockError::ReencryptionRuns))));
+        assert!(is_busy, "{:?}", refused.err());
+    }
+    let device = FaultDevice::new(begun.image());
+    let luks = Luks2::read(&device).expect("a header");
+    let rewriting = luks.resume_reencryption(Devices::together(&device), &passphrase());
+    let running = run(&mut rewriting.expect("it resumes"), RewriteOptions::default(), &mut |_, _| ());
+    assert_eq!(running, Err(RewriteError::Running));
+    drop(somebody);
+    let disk = left.open(None, true).expect("nobody has it");
+    let other = || {
+        let file = fs::File::open(&path).expect("the lock file");
+        matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock))
+    };
+    assert!(other(), "whoever writes has the lock");
+    drop(disk);
+    assert!(fs::metadata(&path).is_err(), "the lock file is left");
 }

@@ -4,6 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use atrest_codec::{crc32, crc32c};
+use atrest_kdf as kdf;
 use atrest_secret::Locked;
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
@@ -16,8 +17,8 @@ pub const MAX_DIGEST: usize = 64;
 /// Longest key, as with `integritysetup`.
 const MAX_KEY: usize = 4096;
 
-/// A hash, by `integritysetup`'s name: `crc32c`, `crc32`, `xxhash64`, `sha1`, `sha256`, `sha512`, `hmac-sha1`, `hmac-sha256`,
-/// `hmac-sha512`. The kernel's `hmac(sha256)` is understood, too.
+/// A hash, by `integritysetup`'s name: `crc32c`, `crc32`, `xxhash64`, `sha1`, `sha256`, `sha512`, `blake2b-256`, `blake2s-256`,
+/// `hmac-sha1`, `hmac-sha256`, `hmac-sha512`. The kernel's `hmac(sha256)` is understood, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashSpec {
     function: Function,
@@ -32,6 +33,8 @@ enum Function {
     Sha1,
     Sha256,
     Sha512,
+    Blake2b256,
+    Blake2s256,
 }
 
 /// The name is not one of a hash that is known.
@@ -62,13 +65,15 @@ enum Keyed {
     Sha512(Hmac<Sha512>),
 }
 
-const NAMES: [(&str, Function); 6] = [
+const NAMES: [(&str, Function); 8] = [
     ("crc32c", Function::Crc32c),
     ("crc32", Function::Crc32),
     ("xxhash64", Function::Xxhash64),
     ("sha1", Function::Sha1),
     ("sha256", Function::Sha256),
     ("sha512", Function::Sha512),
+    ("blake2b-256", Function::Blake2b256),
+    ("blake2s-256", Function::Blake2s256),
 ];
 
 impl HashSpec {
@@ -78,7 +83,7 @@ impl HashSpec {
             Function::Crc32c | Function::Crc32 => 4,
             Function::Xxhash64 => 8,
             Function::Sha1 => 20,
-            Function::Sha256 => 32,
+            Function::Sha256 | Function::Blake2b256 | Function::Blake2s256 => 32,
             Function::Sha512 => 64,
         }
     }
@@ -157,6 +162,12 @@ impl Hash {
             (None, Function::Sha1) => put(&hash::<Sha1>(pieces), &mut digest),
             (None, Function::Sha256) => put(&hash::<Sha256>(pieces), &mut digest),
             (None, Function::Sha512) => put(&hash::<Sha512>(pieces), &mut digest),
+            (None, Function::Blake2b256) => {
+                kdf::digest(kdf::Hash::Blake2b256, pieces, &mut digest);
+            }
+            (None, Function::Blake2s256) => {
+                kdf::digest(kdf::Hash::Blake2s256, pieces, &mut digest);
+            }
             (None, Function::Xxhash64) => put(&xxh64(pieces).to_le_bytes(), &mut digest),
             (None, Function::Crc32c) => {
                 put(&(!pieces.iter().fold(!0, |sum, piece| crc32c(sum, piece))).to_le_bytes(), &mut digest);

@@ -26,6 +26,7 @@ const THEIRS: &[(&str, &str, &str, bool)] = &[
     ("sha256", "--integrity sha256 --sector-size 4096", "sha256", false),
     ("crc32-legacy", "--integrity crc32 --sector-size 1024 --integrity-legacy-padding", "crc32", false),
     ("xxhash64", "--integrity xxhash64 --interleave-sectors 1024 --sector-size 2048", "xxhash64", false),
+    ("blake2b", "--integrity blake2b-256 --tag-size 32 --sector-size 4096", "blake2b-256", false),
     ("sha1", "--integrity sha1 --tag-size 20", "sha1", false),
     ("cbc", "--integrity crc32c CIPHER cbc-aes", "crc32c", false),
     (

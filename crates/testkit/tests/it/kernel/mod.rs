@@ -5,6 +5,7 @@ mod dmcrypt;
 mod foreign;
 mod mapping;
 mod plain;
+mod remapped;
 mod stacked;
 mod trees;
 mod unlock;

@@ -10,7 +10,7 @@ use atrest_secret::{Locked, SecretBytes};
 
 use super::{Protection, ReencryptError};
 use crate::luks2::keyslot;
-use crate::{ChangeError, UnlockError, VolumeKey};
+use crate::{ChangeError, CryptTarget, UnlockError, VolumeKey};
 
 /// Most bytes under one hash: more than the sector of any device.
 const MAX_HASHED: u32 = 64 << 10;
@@ -63,6 +63,31 @@ pub(super) fn mapper_at(segment: &Segment, key: &VolumeKey) -> Result<Locked<Map
     let options =
         MapperOptions { data_unit: *sector_size as usize, iv_offset: *iv_tweak, ..MapperOptions::default() };
     Ok(Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options)).map_err(UnlockError::Key)?)
+}
+
+/// What dm-crypt has to be told of a segment in the middle of the data, which shows plaintext at `(start, len)`.
+pub(super) fn target(
+    segment: &Segment,
+    (start, len): (u64, u64),
+    key: &VolumeKey,
+    digest: Option<u32>,
+) -> Result<CryptTarget, ReencryptError> {
+    let SegmentKind::Crypt { encryption, sector_size, iv_tweak, .. } = &segment.kind else {
+        return Err(ReencryptError::UnknownKind);
+    };
+    let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
+    Ok(CryptTarget {
+        start,
+        len,
+        media_offset: segment.offset,
+        cipher: spec.to_string(),
+        key: VolumeKey::copy_from(key.expose()),
+        digest,
+        iv_offset: *iv_tweak,
+        data_unit: *sector_size,
+        iv_large: false,
+        tags: None,
+    })
 }
 
 pub(super) fn protection(resilience: &Resilience) -> Result<Protection, ReencryptError> {

@@ -30,12 +30,12 @@ pub use error::ReencryptError;
 pub use resume::ReencryptKeys;
 pub use zone::Zone;
 
-use keys::{mapper, mapper_at, protection, verification, verification_digest};
+use keys::{mapper, mapper_at, protection, target, verification, verification_digest};
 use zone::{Course, Kind, unit_of};
 
 use super::{Luks2, keyslot, media, session};
 use crate::lock::MetadataLock;
-use crate::{ChangeError, Devices, Volume, VolumeFormat, VolumeKey};
+use crate::{ChangeError, CryptFlags, Devices, Volume, VolumeFormat, VolumeKey};
 
 /// A re-encryption in progress, whose keys are known and verify it.
 pub struct Rewriting<'a> {
@@ -55,6 +55,17 @@ pub struct Sides {
     pub old: crate::Segment,
     /// As it will be.
     pub new: crate::Segment,
+}
+
+/// The keys with which a volume in the middle of its re-encryption is put together.
+#[derive(Clone, Copy)]
+pub struct SegmentKeys<'a> {
+    /// Of what has not been done yet; `None` for plaintext.
+    pub old: Option<&'a VolumeKey>,
+    /// Of what is done; `None` for plaintext.
+    pub new: Option<&'a VolumeKey>,
+    /// Keep them beside each segment, for dm-crypt ([`Volume::targets`]).
+    pub keep: bool,
 }
 
 /// How the engine protects a zone before it is written.
@@ -163,28 +174,46 @@ impl<'a> Rewriting<'a> {
     ///
     /// # Errors
     /// [`ReencryptError::Change`] if a segment can't be served.
-    pub fn into_volume(
-        self,
-        old_key: Option<&VolumeKey>,
-        new_key: Option<&VolumeKey>,
-    ) -> Result<Option<Volume>, ReencryptError> {
+    pub fn into_volume(self, keys: &SegmentKeys<'_>) -> Result<Option<Volume>, ReencryptError> {
         match self.course.state.hot {
             Some(_) => Ok(None),
-            None => self.volume_of(&self.course.state.active, self.course.done()?, old_key, new_key),
+            None => self.volume_of(&self.course.state.active, self.course.done()?, keys),
         }
     }
 
     /// The volume as it is once the zone that was interrupted is done. `None` if none was, or if the key of a segment was not given.
-    pub(super) fn volume_recovered(
-        &self,
-        old_key: Option<&VolumeKey>,
-        new_key: Option<&VolumeKey>,
-    ) -> Result<Option<Volume>, ReencryptError> {
+    pub(super) fn volume_recovered(&self, keys: &SegmentKeys<'_>) -> Result<Option<Volume>, ReencryptError> {
         let Some(zone) = self.interrupted()? else { return Ok(None) };
-        let done = self.course.done_with(&zone)?;
+        self.volume_after(&zone, keys)
+    }
+
+    /// The volume as it is once `zone`, the interrupted one or the next, is done. `None` if the key of a segment was not given.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Row`] for another zone, [`ReencryptError::Change`] if a segment can't be served.
+    pub fn volume_after(
+        &self,
+        zone: &Zone,
+        keys: &SegmentKeys<'_>,
+    ) -> Result<Option<Volume>, ReencryptError> {
+        let done = self.course.done_with(zone)?;
         let row = self.course.after(done)?.segments;
         let row: Vec<Segment> = row.into_iter().filter(|segment| !segment.is_backup()).collect();
-        self.volume_of(&row, done, old_key, new_key)
+        self.volume_of(&row, done, keys)
+    }
+
+    /// The volume as the header has it; as it was before the zone, if one is hot. `None` if the key of a segment was not given.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Row`] if the segments are of no step, [`ReencryptError::Change`] if a segment can't be served.
+    pub fn as_it_is(&self, keys: &SegmentKeys<'_>) -> Result<Option<Volume>, ReencryptError> {
+        let done = self.course.done()?;
+        if self.course.state.hot.is_none() {
+            return self.volume_of(&self.course.state.active, done, keys);
+        }
+        let row = self.course.after(done)?.segments;
+        let row: Vec<Segment> = row.into_iter().filter(|segment| !segment.is_backup()).collect();
+        self.volume_of(&row, done, keys)
     }
 
     /// The volume of a row of segments, when `done` bytes are done and no zone is hot.
@@ -192,27 +221,44 @@ impl<'a> Rewriting<'a> {
         &self,
         row: &[Segment],
         done: u64,
-        old_key: Option<&VolumeKey>,
-        new_key: Option<&VolumeKey>,
+        keys: &SegmentKeys<'_>,
     ) -> Result<Option<Volume>, ReencryptError> {
         let device = self.devices.data.size();
-        let (mut segments, mut start) = (Vec::new(), 0_u64);
+        let (mut segments, mut targets, mut start) = (Vec::new(), Vec::new(), 0_u64);
         for (index, segment) in row.iter().enumerate() {
-            let key = if self.course.is_new(segment, index == 0, done) { new_key } else { old_key };
-            let protection = match (&segment.kind, key) {
-                (SegmentKind::Linear, _) => crate::Protection::Identity,
-                (_, Some(key)) => crate::Protection::Mapper(mapper_at(segment, key)?),
-                // All data is done, and the passphrase of one key alone was asked for.
-                (_, None) => return Ok(None),
+            let state = &self.course.state;
+            let (key, digest) = match self.course.is_new(segment, index == 0, done) {
+                true => (keys.new, state.digest_last),
+                false => (keys.old, state.digest_previous),
             };
             // intended: what is left of the data; the row was compared with it.
             let left = self.course.total.saturating_sub(start);
             let len = super::unlock::run(segment, device).min(left);
+            if len == 0 {
+                continue;
+            }
+            let protection = match (&segment.kind, key) {
+                (SegmentKind::Linear, _) => crate::Protection::Identity,
+                (_, Some(key)) => {
+                    if keys.keep {
+                        targets.push(target(segment, (start, len), key, digest)?);
+                    }
+                    crate::Protection::Mapper(mapper_at(segment, key)?)
+                }
+                // All data is done, and the passphrase of one key alone was asked for.
+                (_, None) => return Ok(None),
+            };
             segments.push(crate::Segment { start, len, media_offset: segment.offset, protection });
             // cannot overflow: not more than all data.
             start = start.saturating_add(len);
         }
-        Ok(Some(Volume::new(VolumeFormat::Luks2, segments).with_uuid(self.volume.uuid())))
+        let flags = self.volume.metadata().config().flags.iter().map(String::as_str);
+        Ok(Some(
+            Volume::new(VolumeFormat::Luks2, segments)
+                .with_uuid(self.volume.uuid())
+                .with_targets(targets)
+                .with_flags(CryptFlags::from_names(flags)),
+        ))
     }
 
     /// The device that is rewritten.

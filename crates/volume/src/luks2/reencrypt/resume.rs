@@ -4,7 +4,7 @@ use atrest_device::Media;
 use atrest_format::luks2::{ReencryptMode, Reencryption};
 
 use super::zone::Course;
-use super::{ReencryptError, Rewriting};
+use super::{ReencryptError, Rewriting, SegmentKeys};
 use crate::luks2::{Luks2, keyslot};
 use crate::{ChangeError, Devices, Passphrase, UnlockError, UnlockOptions, Volume, VolumeKey};
 
@@ -88,6 +88,19 @@ impl Luks2 {
         Ok(old.into_iter().chain(new).collect())
     }
 
+    /// Goes on with the re-encryption in progress, and keeps the volume keys before and afterwards for a kernel that has the volume open.
+    /// Plaintext has none. Writes nothing.
+    ///
+    /// # Errors
+    /// As [`resume_reencryption_with`](Self::resume_reencryption_with).
+    pub fn resume_reencryption_for_kernel<'a>(
+        &self,
+        devices: Devices<'a>,
+        keys: ReencryptKeys<'_>,
+    ) -> Result<(Rewriting<'a>, Option<VolumeKey>, Option<VolumeKey>), ReencryptError> {
+        self.resume_with_keys(devices, keys)
+    }
+
     /// Opens a volume whose re-encryption is unfinished, in its present state. The passphrase must open a keyslot of each key.
     ///
     /// # Errors
@@ -101,7 +114,8 @@ impl Luks2 {
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
         let (rewriting, old, new) = self.resume_to_unlock(devices, passphrase, options)?;
-        let volume = rewriting.into_volume(old.as_ref(), new.as_ref()).map_err(unfinished)?;
+        let keys = SegmentKeys { old: old.as_ref(), new: new.as_ref(), keep: options.keep_key };
+        let volume = rewriting.into_volume(&keys).map_err(unfinished)?;
         let read_only = options.read_only || devices.data.is_read_only();
         volume.map(|volume| volume.with_read_only(read_only)).ok_or(UnlockError::ReencryptionInProgress)
     }
@@ -119,7 +133,8 @@ impl Luks2 {
         options: &UnlockOptions,
     ) -> Result<(Rewriting<'a>, Volume), UnlockError> {
         let (rewriting, old, new) = self.resume_to_unlock(devices, passphrase, options)?;
-        let volume = rewriting.volume_recovered(old.as_ref(), new.as_ref()).map_err(unfinished)?;
+        let keys = SegmentKeys { old: old.as_ref(), new: new.as_ref(), keep: options.keep_key };
+        let volume = rewriting.volume_recovered(&keys).map_err(unfinished)?;
         Ok((rewriting, volume.ok_or(UnlockError::ReencryptionInProgress)?))
     }
 
@@ -154,8 +169,8 @@ impl Luks2 {
         passphrase: &Passphrase,
         options: &UnlockOptions,
     ) -> Result<Resumed<'a>, UnlockError> {
-        // dm-crypt would need the keys, and no other keyslot than one of each key is of use.
-        if options.keep_key || options.slot.is_some() {
+        // No other keyslot than one of each key is of use.
+        if options.slot.is_some() {
             return Err(UnlockError::ReencryptionInProgress);
         }
         let resumed =

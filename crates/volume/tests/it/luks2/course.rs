@@ -7,12 +7,12 @@ use atrest_testkit::power_loss::{Limits, Tearing};
 use atrest_testkit::{FaultDevice, Random};
 use atrest_volume::luks2::reencrypt::{
     EncryptOptions, NewKey, Protection, ReencryptError, ReencryptKeys, ReencryptOptions, ResilienceKind,
-    Rewriting, Zone, begin_encryption, interrupted_conversion,
+    Rewriting, SegmentKeys, Zone, begin_encryption, interrupted_conversion,
 };
 use atrest_volume::luks2::{self, Luks2};
 use atrest_volume::{
-    ChangeError, Credential, Devices, FormatError, FormatOptions, OptionError, UnlockError, UnlockOptions,
-    VolumeKey,
+    ChangeError, Credential, CryptTarget, Devices, FormatError, FormatOptions, OptionError, UnlockError,
+    UnlockOptions, Volume, VolumeKey,
 };
 
 use crate::luks2::reencrypt::store;
@@ -605,9 +605,7 @@ fn a_volume_is_resumed_only_with_keys_of_both_sides() {
     };
     assert_eq!(unlocked("one", &UnlockOptions::default()), Ok(LEN), "as it is at present");
     assert_eq!(unlocked("two", &UnlockOptions::default()), Err(UnlockError::WrongPassphrase));
-    // Neither dm-crypt nor the key of one keyslot.
-    let kernels = UnlockOptions { keep_key: true, ..UnlockOptions::default() };
-    assert_eq!(unlocked("one", &kernels), Err(UnlockError::ReencryptionInProgress));
+    // Not by the key of one keyslot.
     let by_slot = UnlockOptions { slot: Some(0), ..UnlockOptions::default() };
     assert_eq!(unlocked("one", &by_slot), Err(UnlockError::ReencryptionInProgress));
     assert_eq!(luks.test_passphrase(&device, &one, None), Ok(0), "keyslots can be tested");
@@ -624,6 +622,66 @@ fn a_volume_is_resumed_only_with_keys_of_both_sides() {
     let luks = Luks2::read(&device).expect("reads");
     let refused = luks.resume_reencryption(Devices::together(&device), &one).map(drop);
     assert_eq!(refused, Err(UnlockError::UnsupportedRequirement { count: 1 }.into()));
+}
+
+/// What dm-crypt is told of a volume that is half done is what its header says: of each segment the key of its side, the place, the IV. A
+/// zone that is hot is in neither form, so that the table before it and the one after it are told.
+#[test]
+fn a_volume_that_is_half_done_has_a_target_for_each_side() {
+    let (device, luks) = volume();
+    let old = key(&device);
+    let mut rewriting = begin(&device, &luks, &options(ResilienceKind::None)).expect("begun");
+    let kernels = UnlockOptions { keep_key: true, ..UnlockOptions::default() };
+    let devices = Devices::together(&device);
+    let half = LEN / 2;
+    let zone = rewriting.next(half).expect("a zone").expect("there is data");
+    let seen = Luks2::read(&device).expect("reads");
+    let (found, before, new) = seen
+        .resume_reencryption_for_kernel(devices, ReencryptKeys::of_passphrase(&passphrase("one")))
+        .expect("resumes");
+    drop(found);
+    assert_eq!(before.as_ref(), Some(&old));
+    let new = new.expect("a new key");
+    assert_ne!(new, old);
+    let keys = SegmentKeys { old: Some(&old), new: Some(&new), keep: true };
+    let told = |volume: &Volume| -> Vec<(u64, u64, u64, u64, Option<u32>, bool)> {
+        assert_eq!(volume.segments().len(), volume.targets().len());
+        let one = |target: &CryptTarget| {
+            assert_eq!((target.cipher.as_str(), target.data_unit), ("aes-xts-plain64", 4096));
+            (
+                target.start,
+                target.len,
+                target.media_offset,
+                target.iv_offset,
+                target.digest,
+                target.key == old,
+            )
+        };
+        volume.targets().iter().map(one).collect()
+    };
+    let unlocked = || {
+        let seen = Luks2::read(&device).expect("reads");
+        seen.unlock(devices, &passphrase("one"), &kernels)
+    };
+    let untouched = [(0, LEN, DATA, 0, Some(0), true)];
+    let half_done =
+        [(0, half, DATA, 0, Some(1), false), (half, half, DATA + half, half / 512, Some(0), true)];
+    assert_eq!(told(&unlocked().expect("as it is")), untouched);
+    rewriting.heat(&zone, &[]).expect("hot");
+    assert_eq!(unlocked().err(), Some(UnlockError::ReencryptionInProgress), "in neither form");
+    assert_eq!(told(&rewriting.as_it_is(&keys).expect("serves").expect("keys")), untouched);
+    assert_eq!(told(&rewriting.volume_after(&zone, &keys).expect("serves").expect("keys")), half_done);
+    assert!(!rewriting.cool(&zone).expect("done"));
+    assert_eq!(told(&unlocked().expect("as it is")), half_done);
+    assert_eq!(told(&rewriting.as_it_is(&keys).expect("serves").expect("keys")), half_done);
+    let without = SegmentKeys { new: None, ..keys };
+    assert!(rewriting.as_it_is(&without).expect("serves").is_none(), "without the new key");
+    let forgotten = SegmentKeys { keep: false, ..keys };
+    let forgotten = rewriting.as_it_is(&forgotten).expect("serves").expect("keys");
+    assert_eq!((forgotten.segments().len(), forgotten.targets().len()), (2, 0), "nobody asked for keys");
+    let last = rewriting.next(half).expect("a zone").expect("there is data");
+    let all = [(0, LEN, DATA, 0, Some(1), false)];
+    assert_eq!(told(&rewriting.volume_after(&last, &keys).expect("serves").expect("keys")), all);
 }
 
 /// A format error that names no option is a fault of this program.

@@ -1,0 +1,442 @@
+//! A mapping whose volume is re-encrypted while it is open.
+//!
+//! The kernel encrypts, so it has to know which form each byte has. For each zone:
+//!
+//! 1. A table is loaded, beside the one in use, in which the zone fails and all else is as it was.
+//! 2. The mapping is suspended: what was begun is done, and everything else waits.
+//! 3. The zone is rewritten on the device below, and the header says so.
+//! 4. The table for afterwards is loaded, and the mapping goes on with it.
+//!
+//! When step 3 fails, the zone may be half-written, and the mapping goes on with the table of step 1. When this process is killed there, all
+//! I/O waits until somebody goes on with the re-encryption, or closes the mapping and opens it again. Whoever lets the mapping go on without
+//! knowing of this gets the table of step 1, too. What the kernel would refuse in step 4 it is asked for before the first zone.
+//!
+//! While I/O waits, this process must not wait for it. All its memory is locked, it asks the kernel to free no memory by writing, and a
+//! header on a file system that lies on the mapping is refused.
+
+use std::fs::{File, OpenOptions};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use atrest_engine::reencrypt::{RewriteError, Served};
+use atrest_secret::SecretBytes;
+use atrest_volume::luks2::reencrypt::{ReencryptError, Rewriting, SegmentKeys, Zone};
+use atrest_volume::{CryptFlags, CryptTarget, Volume, VolumeFormat, VolumeKey};
+
+use super::control::Control;
+use super::error::DmError;
+use super::message::{self, Message};
+use super::node::major_minor;
+use super::parts::{self, Part};
+use super::status::Mapping;
+use super::table::{self, KeyPlace};
+use super::{change, check_name, encrypted, sys, uuid};
+
+/// Bytes of a zone that the kernel is asked about: whatever its length is, the targets are the same.
+const TRIAL: u64 = 1 << 20;
+
+/// A mapping that follows the re-encryption of its volume. It is asked for the zones by the thread that made it.
+pub struct Remapped {
+    control: Control,
+    tables: Tables,
+    keys: Keys,
+    state: Mutex<State>,
+    /// The device below, to drop what is remembered of it.
+    below: File,
+}
+
+/// What makes the tables of a mapping.
+struct Tables {
+    mapping: Mapping,
+    /// What all of it lies on.
+    device: u64,
+    flags: CryptFlags,
+}
+
+/// The keys of both sides; plaintext has none.
+pub struct Keys {
+    /// Of what has not been done yet.
+    pub old: Option<VolumeKey>,
+    /// Of what is done.
+    pub new: Option<VolumeKey>,
+}
+
+impl Keys {
+    fn of_segments(&self) -> SegmentKeys<'_> {
+        SegmentKeys { old: self.old.as_ref(), new: self.new.as_ref(), keep: true }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// The volume after the zone that is rewritten while I/O waits.
+    after: Option<Volume>,
+    error: Option<DmError>,
+}
+
+/// A line of a table.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    /// First byte and bytes.
+    place: (u64, u64),
+    kind: &'static str,
+    line: SecretBytes,
+}
+
+impl Remapped {
+    /// The mapping of that name, whose volume `rewriting` is the re-encryption of. If another process was killed while it waited, it goes on
+    /// with what the header says now. `header` is the file that a detached header lies in.
+    ///
+    /// # Errors
+    /// [`DmError::OtherVolume`] if it is not this volume, in the state that the header tells; [`DmError::HeaderAbove`] if the header lies on
+    /// it. Otherwise why the kernel does not tell, or does not take the table of the state that the header tells.
+    pub fn new(
+        name: &str,
+        rewriting: &Rewriting<'_>,
+        keys: Keys,
+        header: Option<&Path>,
+    ) -> Result<Self, DmError> {
+        let control = Control::open()?;
+        let mapping = encrypted(&control, name)?;
+        let other = || DmError::OtherVolume { name: name.into() };
+        let found = control.status(name)?.ok_or_else(|| DmError::NotOpen { name: name.into() })?;
+        if let Some(header) = header.filter(|header| lies_on(header, found.device)) {
+            return Err(DmError::HeaderAbove { name: name.into(), path: header.into() });
+        }
+        let now = volume(rewriting.as_it_is(&keys.of_segments()))?;
+        let is_same = found.uuid == uuid(name, &now) && mapping.sectors * 512 == rewriting.total();
+        let now_rows = read(&control, name)?;
+        let device = one_device(&now_rows).filter(|_| is_same && mapping.tags.is_none()).ok_or_else(other)?;
+        let path = &mapping.device;
+        let below = OpenOptions::new().read(true).open(path);
+        let below = below.map_err(|error| DmError::Device { path: path.clone(), error })?;
+        let was_left = is_left(&mapping, &now_rows);
+        let flags = mapping.crypt_flags();
+        let tables = Tables { mapping, device, flags };
+        let remapped = Self { control, tables, keys, state: Mutex::default(), below };
+        // One that nothing protects is hot, too, and told by the rewriting.
+        let is_hot = !matches!(rewriting.interrupted(), Ok(None));
+        match (was_left, is_hot) {
+            // The zone is entered first of all, and its table is the next one.
+            (true, true) => {}
+            (true, false) => {
+                change::exchange(&remapped.control, name, remapped.tables.message(&now, None)?)?;
+            }
+            (false, true) => return Err(other()),
+            (false, false) if remapped.tables.rows(&now, None)?.iter().eq(&now_rows) => {}
+            (false, false) => return Err(other()),
+        }
+        if !was_left {
+            // Otherwise it has taken them before.
+            remapped.ask(rewriting)?;
+        }
+        sys::stay_in_memory().map_err(|error| DmError::System { request: "lock of memory", error })?;
+        Ok(remapped)
+    }
+
+    /// Why a zone was not entered or left.
+    pub fn take_error(&self) -> Option<DmError> {
+        self.state().error.take()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn load(&self, volume: &Volume, hole: Option<&Range<u64>>) -> Result<(), DmError> {
+        self.control.load(self.tables.message(volume, hole)?)
+    }
+
+    /// Asks the kernel whether it would take the tables of this re-encryption, and changes nothing.
+    fn ask(&self, rewriting: &Rewriting<'_>) -> Result<(), DmError> {
+        // intended: why there is no zone, the rewriting tells.
+        let Ok(Some(zone)) = rewriting.next(TRIAL) else { return Ok(()) };
+        let after = volume(rewriting.volume_after(&zone, &self.keys.of_segments()))?;
+        let taken = self.load(&after, None);
+        self.control.clear(&self.tables.mapping.name)?;
+        taken
+    }
+
+    fn try_enter(&self, rewriting: &Rewriting<'_>, zone: &Zone) -> Result<(), DmError> {
+        let keys = self.keys.of_segments();
+        let before = volume(rewriting.as_it_is(&keys))?;
+        let after = volume(rewriting.volume_after(zone, &keys))?;
+        self.load(&before, Some(&(zone.offset..zone.offset + zone.len)))?;
+        self.control.suspend_at_once(&self.tables.mapping.name)?;
+        self.state().after = Some(after);
+        // What was written through the mapping must be durable before it is hashed, or after a power loss an older sector would be taken for
+        // one that is rewritten. And what was read of the device may be older than that.
+        let fresh = self.below.sync_all();
+        fresh
+            .and_then(|()| sys::ioctl_none(self.below.as_fd(), sys::FLUSH_BUFFERS))
+            .map_err(|error| DmError::Device { path: self.tables.mapping.device.clone(), error })?;
+        Ok(())
+    }
+
+    fn try_leave(&self) -> Result<(), DmError> {
+        // cannot be missing: who leaves has entered.
+        let after = self.state().after.take().ok_or(DmError::Answer)?;
+        if let Err(error) = self.load(&after, None) {
+            self.state().after = Some(after);
+            return Err(error);
+        }
+        change::go_on(&self.control, &self.tables.mapping.name)
+    }
+
+    fn noted(&self, result: Result<(), DmError>) -> Result<(), RewriteError> {
+        result.map_err(|error| {
+            self.state().error = Some(error);
+            RewriteError::Served
+        })
+    }
+}
+
+impl Tables {
+    /// The table of a volume in which `hole` can't be read or written.
+    fn rows(&self, volume: &Volume, hole: Option<&Range<u64>>) -> Result<Vec<Row>, DmError> {
+        let keys = KeyPlace::choose(volume, !self.mapping.keyring && self.mapping.key_bits > 0)?;
+        let mut rows = Vec::new();
+        for part in parts::of(volume)? {
+            let (start, len) = match &part {
+                Part::Crypt(target) => (target.start, target.len),
+                Part::Clear(segment) | Part::Zeros(segment) => (segment.start, segment.len),
+            };
+            let whole = start..start + len;
+            // intended: no hole is one behind everything.
+            let hole = hole.cloned().unwrap_or(u64::MAX..u64::MAX);
+            let in_hole = whole.start.max(hole.start)..whole.end.min(hole.end);
+            let pieces = [whole.start..whole.end.min(hole.start), whole.start.max(hole.end)..whole.end];
+            for piece in pieces.into_iter().filter(|piece| !piece.is_empty()) {
+                rows.push(self.row(&part, start, &piece, &keys));
+            }
+            if !in_hole.is_empty() {
+                let place = (in_hole.start, in_hole.end - in_hole.start);
+                rows.push(Row { place, kind: "error", line: SecretBytes::copy_from(b"") });
+            }
+        }
+        rows.sort_by_key(|row| row.place);
+        Ok(rows)
+    }
+
+    /// A piece of a part that begins at `start`.
+    fn row(&self, part: &Part<'_>, start: u64, piece: &Range<u64>, keys: &KeyPlace) -> Row {
+        let place = (piece.start, piece.end - piece.start);
+        let skip = piece.start - start;
+        match part {
+            Part::Crypt(target) => {
+                let target = CryptTarget {
+                    start: place.0,
+                    len: place.1,
+                    media_offset: target.media_offset + skip,
+                    cipher: target.cipher.clone(),
+                    key: VolumeKey::copy_from(target.key.expose()),
+                    digest: target.digest,
+                    iv_offset: target.iv_offset + skip / 512,
+                    data_unit: target.data_unit,
+                    iv_large: target.iv_large,
+                    tags: target.tags,
+                };
+                let line = table::line(&target, keys, (self.device, target.media_offset), self.flags);
+                Row { place, kind: "crypt", line }
+            }
+            Part::Clear(segment) | Part::Zeros(segment) => {
+                let line = parts::linear(self.device, segment.media_offset + skip);
+                Row { place, kind: "linear", line: SecretBytes::copy_from(line.as_bytes()) }
+            }
+        }
+    }
+
+    /// The table of a volume as a message to the kernel, likewise.
+    fn message(&self, volume: &Volume, hole: Option<&Range<u64>>) -> Result<Message, DmError> {
+        let mut table = Message::new(&self.mapping.name);
+        table.read_only(self.mapping.read_only);
+        for Row { place: (start, len), kind, line } in &self.rows(volume, hole)? {
+            table.target(*start, *len, kind, line);
+        }
+        Ok(table)
+    }
+}
+
+impl Served for Remapped {
+    fn enter(&self, rewriting: &Rewriting<'_>, zone: &Zone) -> Result<(), RewriteError> {
+        self.noted(self.try_enter(rewriting, zone))
+    }
+
+    fn leave(&self) -> Result<(), RewriteError> {
+        self.noted(self.try_leave())
+    }
+
+    fn fail(&self) {
+        let mut state = self.state();
+        if state.after.take().is_some() {
+            // All but the zone, by the table that was loaded for that. The first error is the one to tell.
+            let given_up = change::go_on(&self.control, &self.tables.mapping.name);
+            if state.error.is_none() {
+                state.error = given_up.err();
+            }
+        }
+    }
+}
+
+/// Whether a mapping waits, or a zone of it fails: a process was killed that re-encrypted it, or could not write.
+fn is_left(mapping: &Mapping, rows: &[Row]) -> bool {
+    mapping.suspended || rows.iter().any(|row| row.kind == "error")
+}
+
+/// Whether a mapping of LUKS2 waits, or a part of it fails, as after a re-encryption that was cut off.
+///
+/// # Errors
+/// Why the kernel does not tell.
+pub fn was_left(mapping: &Mapping) -> Result<bool, DmError> {
+    Ok(is_left(mapping, &read(&Control::open()?, &mapping.name)?))
+}
+
+/// Lets a mapping go on that was left in the last step of a re-encryption, after which the header tells of none: `volume` is what it is now.
+///
+/// # Errors
+/// [`DmError::OtherVolume`] if the mapping is of another volume or size, or why the kernel does not take the table.
+pub fn settle(mapping: &Mapping, volume: &Volume) -> Result<(), DmError> {
+    let control = Control::open()?;
+    let other = || DmError::OtherVolume { name: mapping.name.clone() };
+    let rows = read(&control, &mapping.name)?;
+    let is_same = mapping.tags.is_none() && mapping.sectors * 512 == volume.size();
+    let device = one_device(&rows).filter(|_| is_same).ok_or_else(other)?;
+    let tables = Tables { mapping: mapping.clone(), device, flags: mapping.crypt_flags() };
+    change::exchange(&control, &mapping.name, tables.message(volume, None)?)
+}
+
+fn volume(made: Result<Option<Volume>, ReencryptError>) -> Result<Volume, DmError> {
+    made.ok().flatten().ok_or(DmError::NoKey)
+}
+
+/// The UUID of the volume of LUKS2 that a mapping is of, by the mapping's own. `None` if it is of none.
+///
+/// # Errors
+/// Why the kernel does not tell.
+pub fn volume_uuid(name: &str) -> Result<Option<String>, DmError> {
+    check_name(name)?;
+    let found = Control::open()?.status(name)?;
+    Ok(found.and_then(|found| parse_uuid(&found.uuid)))
+}
+
+fn parse_uuid(of_mapping: &str) -> Option<String> {
+    let digits = of_mapping.strip_prefix("CRYPT-LUKS2-")?.get(..32)?;
+    let cuts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
+    let groups: Option<Vec<&str>> = cuts.iter().map(|(from, to)| digits.get(*from..*to)).collect();
+    digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(groups?.join("-"))
+}
+
+/// Checks that a mapping is of the volume of LUKS2 with this UUID.
+///
+/// # Errors
+/// [`DmError::OtherVolume`] if it is not.
+pub fn check_volume(mapping: &Mapping, volume: &str) -> Result<(), DmError> {
+    let name = &mapping.name;
+    let found = Control::open()?.status(name)?.ok_or_else(|| DmError::NotOpen { name: name.clone() })?;
+    let of_luks2 = Volume::new(VolumeFormat::Luks2, Vec::new()).with_uuid(volume);
+    match found.uuid == uuid(name, &of_luks2) {
+        true => Ok(()),
+        false => Err(DmError::OtherVolume { name: name.clone() }),
+    }
+}
+
+/// The table that a mapping has.
+fn read(control: &Control, name: &str) -> Result<Vec<Row>, DmError> {
+    let table = control.table(name)?;
+    let row = |target: &message::Target<'_>| {
+        let kind = ["crypt", "linear", "error"].into_iter().find(|kind| *kind == target.kind)?;
+        let place = (target.start.checked_mul(512)?, target.sectors.checked_mul(512)?);
+        Some(Row { place, kind, line: SecretBytes::copy_from(target.line.trim_ascii_end()) })
+    };
+    let targets = table.targets().ok_or(DmError::Answer)?;
+    targets.iter().map(row).collect::<Option<Vec<Row>>>().ok_or_else(|| DmError::Fixed { name: name.into() })
+}
+
+/// The device that all of a table lies on.
+fn one_device(rows: &[Row]) -> Option<u64> {
+    let device = |row: &Row| {
+        let words = row.line.split(|byte| *byte == b' ');
+        let place = if row.kind == "crypt" { 3 } else { 0 };
+        let (major, minor) = core::str::from_utf8(words.clone().nth(place)?).ok()?.split_once(':')?;
+        Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+    };
+    let mut devices = rows.iter().filter(|row| row.kind != "error").map(device);
+    let first = devices.next()??;
+    devices.all(|device| device == Some(first)).then_some(first)
+}
+
+/// Whether a file lies on a file system that is on this block device, or on one above it.
+fn lies_on(file: &Path, device: u64) -> bool {
+    let below = |number: u64| -> Vec<u64> {
+        let (major, minor) = major_minor(number);
+        let slaves = Path::new("/sys/dev/block").join(format!("{major}:{minor}/slaves"));
+        let Ok(entries) = std::fs::read_dir(slaves) else { return Vec::new() };
+        let number = |entry: std::fs::DirEntry| {
+            let text = std::fs::read_to_string(entry.path().join("dev")).ok()?;
+            let (major, minor) = text.trim().split_once(':')?;
+            Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+        };
+        entries.flatten().filter_map(number).collect()
+    };
+    let Ok(metadata) = file.metadata() else { return false };
+    let mut devices = vec![metadata.dev(), metadata.rdev()];
+    // Each lies on those before it: there is no circle, and a chain as long as this is none.
+    for _ in 0..16 {
+        if devices.contains(&device) {
+            return true;
+        }
+        devices = devices.into_iter().flat_map(below).collect();
+    }
+    false
+}
+
+impl std::fmt::Debug for Remapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remapped").field("name", &self.tables.mapping.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_uuid_of_a_volume_is_in_that_of_its_mapping() {
+        let of = "CRYPT-LUKS2-2cb54a5c2c9c4d0db0b56a0d0d6f5d33-root";
+        assert_eq!(parse_uuid(of).as_deref(), Some("2cb54a5c-2c9c-4d0d-b0b5-6a0d0d6f5d33"));
+        for none in [
+            "CRYPT-LUKS1-2cb54a5c2c9c4d0db0b56a0d0d6f5d33-root",
+            "CRYPT-LUKS2-root",
+            "CRYPT-LUKS2-\u{20ac}2cb54a5c2c9c4d0db0b56a0d0d6f5",
+        ] {
+            assert_eq!(parse_uuid(none), None, "{none}");
+        }
+    }
+
+    fn row(start: u64, kind: &'static str, line: &str) -> Row {
+        Row { place: (start, 512), kind, line: SecretBytes::copy_from(line.as_bytes()) }
+    }
+
+    #[test]
+    fn a_table_lies_on_one_device_or_on_none() {
+        let crypt = || row(0, "crypt", "aes-xts-plain64 - 0 7:1 8");
+        let one = Some(rustix::fs::makedev(7, 1));
+        assert_eq!(one_device(&[crypt(), row(512, "error", ""), row(1024, "linear", "7:1 9")]), one);
+        assert_eq!(one_device(&[crypt(), row(512, "linear", "7:2 9")]), None, "on two");
+        for none in [row(0, "error", ""), row(0, "linear", "x 9"), row(0, "crypt", "aes - 0")] {
+            assert_eq!(one_device(&[none]), None);
+        }
+    }
+
+    #[test]
+    fn a_file_lies_on_the_device_of_its_file_system_and_a_device_on_itself() {
+        let file = std::env::current_exe().expect("a path");
+        let device = file.metadata().expect("metadata").dev();
+        assert!(lies_on(&file, device));
+        assert!(!lies_on(&file, device ^ 0x7_0000));
+        assert!(!lies_on(Path::new("/proc/nothing"), device));
+    }
+}
