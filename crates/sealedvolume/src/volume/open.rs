@@ -11,7 +11,7 @@ use super::objects::Objects;
 use super::state::State;
 use super::{Access, Freshness, OpenError, SealedVolume, Settings, VolumeError};
 use crate::format::{
-    FormatError, Keys, Kind, LogObject, MOST_MAPPED, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
+    FormatError, Keys, Kind, LogObject, MOST_BLOCKS, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
     open_log, open_log_front, open_root, seal_log, seal_root,
 };
 use crate::store::{ObjectStore, Put, StoreError};
@@ -36,10 +36,10 @@ impl SealedVolume {
         (blocks, window): (u64, u8),
         settings: &mut Settings,
     ) -> Result<(), OpenError> {
-        if blocks == 0 || blocks > MOST_MAPPED || window == 0 || window > MOST_WINDOW {
+        if blocks == 0 || blocks > MOST_BLOCKS || window == 0 || window > MOST_WINDOW {
             return Err(OpenError::Size);
         }
-        let objects = Objects { store, keys, aead: settings.aead, patience: settings.patience };
+        let objects = Objects::new(store, keys, settings);
         for kind in [Kind::Log, Kind::Map, Kind::Checkpoint] {
             if !objects.list(kind)?.is_empty() {
                 return Err(OpenError::NotEmpty);
@@ -48,12 +48,12 @@ impl SealedVolume {
         let mut session = [0; 32];
         settings.random.fill(&mut session)?;
         let prelude = objects.prelude(&mut settings.random, Kind::Checkpoint, 0, session)?;
-        let chain = objects.keys.chain(&[0; 32], &objects.keys.seal(&prelude).1, &[]);
-        let (leaves, snapshots) = (Vec::new(), Vec::new());
+        let chain = objects.keys.chain(&[0; 32], &prelude, &[])?;
+        let (map, keys, snapshots) = (None, Vec::new(), Vec::new());
         let trusted = matches!(freshness, Freshness::Record(_));
         let (number, successor, ordinal) = (0, 1, 0);
         let root =
-            Root { number, chain, successor, session, ordinal, window, trusted, blocks, leaves, snapshots };
+            Root { number, chain, successor, session, ordinal, window, trusted, blocks, map, keys, snapshots };
         let (_, bytes) = seal_root(&objects.keys, prelude, &root)?;
         match objects.put(&names::checkpoint(0), &bytes) {
             Ok(()) => {}
@@ -80,14 +80,14 @@ impl SealedVolume {
         access: Access,
         mut settings: Settings,
     ) -> Result<Self, OpenError> {
-        let objects = Objects { store, keys, aead: settings.aead, patience: settings.patience };
+        let objects = Objects::new(store, keys, &settings);
         let unverified = matches!(freshness, Freshness::Unverified);
         let mut trusted = match freshness {
             Freshness::Record(trusted) => Some(trusted),
             Freshness::Nothing | Freshness::Unverified => None,
         };
         let may_lack = unverified && access == Access::Read;
-        let cached = settings.cached_runs;
+        let cached = settings.cached_map;
         if access == Access::Read {
             let loaded = load_with(&objects, trusted.as_mut(), cached)?;
             if loaded.state.trusted && trusted.is_none() && !may_lack {
@@ -133,6 +133,7 @@ impl SealedVolume {
                 flushes: 0,
                 checkpoints: vec![loaded.checkpoint],
                 checkpoint_every: settings.checkpoint_every,
+                map_buffer: settings.map_buffer,
                 since_checkpoint: loaded.replayed + 1,
                 checkpoint_delay: 0,
                 pending: None,

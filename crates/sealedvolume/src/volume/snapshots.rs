@@ -19,7 +19,7 @@ pub struct Snapshot {
 
 /// What a snapshot's cache may hold.
 const CACHED_BLOCKS: usize = 256;
-const CACHED_RUNS: usize = 1 << 15;
+const CACHED_MAP: usize = 4 << 20;
 
 impl SealedVolume {
     /// Keeps the present state under a name of at most 255 bytes. Everything written before is in it. Returns its identifier.
@@ -76,7 +76,7 @@ impl SealedVolume {
     pub fn snapshot(&self, id: u64) -> Result<SealedVolume, VolumeError> {
         let core = self.core()?;
         let snapshot = core.state.snapshots.get(&id).ok_or(VolumeError::NoSuchSnapshot)?;
-        let state = State::of(snapshot_root(&core.objects, snapshot)?, CACHED_RUNS);
+        let state = State::of(snapshot_root(&core.objects, snapshot)?, CACHED_MAP);
         let objects = core.objects.clone();
         Ok(Self::of(Core { objects, state, cache: Lru::new(CACHED_BLOCKS), writer: None }))
     }

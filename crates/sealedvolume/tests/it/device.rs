@@ -117,7 +117,7 @@ fn what_was_never_written_is_a_hole_and_a_trim_makes_one() {
     let plain = Plain::in_memory(1 << 31);
     let volume = plain.open(Access::Write).expect("it opens");
     assert_eq!(volume.size(), 4096 << 31);
-    assert_eq!(volume.extent(0, 4096 << 31), Ok(Extent { len: 4096 * 4096, hole: true }));
+    assert_eq!(volume.extent(0, 4096 << 31), Ok(Extent { len: 4096 << 31, hole: true }));
     volume.write_at(4096 * 10, &[1; 8192]).expect("a write");
     volume.checkpoint().expect("a checkpoint");
     assert_eq!(volume.extent(4096 * 9, 4096 * 9), Ok(Extent { len: 4096, hole: true }));

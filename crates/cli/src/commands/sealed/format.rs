@@ -9,7 +9,7 @@ use atrest_engine::flash::FlashOpenError;
 use atrest_engine::{TrustedFile, TrustedFileError};
 use atrest_open::sealed::directory;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{BLOCK_LEN, Keys, MOST_MAPPED};
+use atrest_sealedvolume::format::{BLOCK_LEN, Keys, MOST_BLOCKS};
 use atrest_sealedvolume::header::{HeaderObject, NewHeader};
 use atrest_sealedvolume::store::{DirectoryStore, ObjectStore};
 use atrest_sealedvolume::volume::{Freshness, OpenError, Settings};
@@ -37,7 +37,7 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
         Failure::parameters("how large the volume is has to be said")
             .hint("--size 2T: what is not written takes no room")
     })?;
-    if bytes == 0 || !bytes.is_multiple_of(BLOCK_LEN as u64) || bytes / BLOCK_LEN as u64 > MOST_MAPPED {
+    if bytes == 0 || !bytes.is_multiple_of(BLOCK_LEN as u64) || bytes / BLOCK_LEN as u64 > MOST_BLOCKS {
         return Err(at(OpenError::Size.into()));
     }
     let place = directory(path).map_err(|error| at(error.into()))?;
