@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 
 use atrest_device::TRUSTED_RECORD_LEN;
 use atrest_sealedvolume::format::{
-    Aead, Extent, FANOUT, Keys, Kind, MOST_LEVEL, MOST_SLOTS, Node, Operation, OtherKey, PRELUDE_LEN, Part, Prelude,
-    Record, Root, Run, SnapshotRef, Summary, log_len, node_place, open_log, open_log_front, open_node, open_root,
-    seal_node, seal_root, span,
+    Aead, Extent, FANOUT, Keys, Kind, MOST_LEVEL, MOST_SLOTS, Node, Operation, OtherKey, PRELUDE_LEN, Part,
+    Prelude, Record, Root, Run, SnapshotRef, Summary, log_len, node_place, open_log, open_log_front,
+    open_node, open_root, seal_node, seal_root, span,
 };
 use atrest_secret::VolumeKey;
 
@@ -121,7 +121,17 @@ fn prelude(kind: Kind, number: u64, slots: u32, len: usize) -> Prelude {
     let (format, session, salt) = ([1; 16], [2; 32], [3; 16]);
     // Inputs have 256 KiB at most.
     let summary_len = u32::try_from(len).expect("a short input");
-    Prelude { kind, aead: Aead::ChaCha20Poly1305, slots, summary_len, number, format, session, salt, epoch: 0 }
+    Prelude {
+        kind,
+        aead: Aead::ChaCha20Poly1305,
+        slots,
+        summary_len,
+        number,
+        format,
+        session,
+        salt,
+        epoch: 0,
+    }
 }
 
 /// One input of each kind that is taken.
@@ -155,7 +165,12 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
     let hole = Run { start: 100, len: 5000, place: None };
     let branch = Node { children: vec![below], runs: vec![hole, stored(9000, 2, 1)] };
     let map = Some(prelude(Kind::Map, 0, 1, 70));
-    let other = OtherKey { format: [7; 16], epoch: 1, key: VolumeKey::copy_from(&[8; 32]), place: "file:///a".into() };
+    let other = OtherKey {
+        format: [7; 16],
+        epoch: 1,
+        key: VolumeKey::copy_from(&[8; 32]),
+        place: "file:///a".into(),
+    };
     let (keys_of, clones) = (vec![other], vec![[7; 16]]);
     let snapshots = vec![SnapshotRef { id: 9, name, checkpoint: 7, salt, clones }];
     let (session, chain) = ([2; 32], [5; 32]);

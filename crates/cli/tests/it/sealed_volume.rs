@@ -247,7 +247,7 @@ fn what_is_no_store_or_does_not_go_with_one_is_refused_before_anything_is_writte
     let new = format!("file://{}", scratch.path("new").display());
     format(&new, &["--size", "1M"]).fails(1, "--type sealed");
     format(&new, &["--type", "sealed"]).fails(1, "--size");
-    format(&new, &["--type", "sealed", "--size", "12T"]).fails(1, "11 TiB");
+    format(&new, &["--type", "sealed", "--size", "1025P"]).fails(1, "1 EiB");
     format(&new, &[&sealed[..], &["--cipher", "aes-xts-plain64"]].concat()).fails(1, "AES-256-GCM");
     format("file://relative", &sealed).fails(1, "absolute path");
     assert!(!scratch.path("new").exists());

@@ -39,7 +39,8 @@ pub struct Run {
 
 /// Blocks that a node of this level describes. A leaf has level 0.
 pub fn span(level: u32) -> u64 {
-    LEAF_BLOCKS << (FANOUT_BITS * level.min(MOST_LEVEL))
+    // cannot overflow: 2^48 for the highest level.
+    LEAF_BLOCKS.wrapping_shl(FANOUT_BITS.wrapping_mul(level.min(MOST_LEVEL)))
 }
 
 /// Where the first or the second copy of a node lies in its object: the first byte, and how many.

@@ -6,8 +6,8 @@ use atrest_secret::{VolumeKey, wipe};
 use super::log::{open_sealed, put_sealed};
 use super::prelude::{PRELUDE_LEN, Prelude};
 use super::{
-    Aead, Chain, FormatError, FormatId, Keys, Kind, MOST_BLOCKS, MOST_KEYS, MOST_LEVEL, MOST_NODE, MOST_NUMBER,
-    MOST_ROOT, MOST_SNAPSHOTS, MOST_WINDOW, Part, TAG_LEN, summary,
+    Aead, Chain, FormatError, FormatId, Keys, Kind, MOST_BLOCKS, MOST_KEYS, MOST_LEVEL, MOST_NODE,
+    MOST_NUMBER, MOST_ROOT, MOST_SNAPSHOTS, MOST_WINDOW, Part, TAG_LEN, summary,
 };
 
 /// The state of a volume after a log object.
@@ -166,7 +166,9 @@ fn encode(root: &Root) -> Result<Vec<u8>, FormatError> {
         out.extend_from_slice(&other.format);
         out.extend_from_slice(&other.epoch.to_le_bytes());
         out.extend_from_slice(other.key.expose());
-        out.extend_from_slice(&u16::try_from(other.place.len()).map_err(|_| FormatError::Limit)?.to_le_bytes());
+        out.extend_from_slice(
+            &u16::try_from(other.place.len()).map_err(|_| FormatError::Limit)?.to_le_bytes(),
+        );
         out.extend_from_slice(other.place.as_bytes());
     }
     out.extend_from_slice(&count(root.snapshots.len())?);
@@ -226,7 +228,8 @@ fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
 }
 
 fn top(reader: &mut Reader<'_>) -> Result<Prelude, FormatError> {
-    let (level, aead) = (u32::from(reader.u8()?), Aead::from_number(reader.u8()?).ok_or(FormatError::Layout)?);
+    let (level, aead) =
+        (u32::from(reader.u8()?), Aead::from_number(reader.u8()?).ok_or(FormatError::Layout)?);
     let summary_len = reader.le32()?;
     let (format, session, salt, epoch) = (reader.array()?, reader.array()?, reader.array()?, reader.le32()?);
     if level > MOST_LEVEL || summary_len > MOST_NODE {

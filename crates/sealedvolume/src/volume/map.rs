@@ -20,6 +20,9 @@ const CHILD: usize = 160;
 /// Runs that an object weighs as much as, whose identity stands beside them.
 const OBJECT_WEIGHT: usize = 3;
 
+/// Is told of a run that is stored: address, length, object and slot.
+pub(crate) type Each<'a> = dyn FnMut(u64, u64, &Arc<Prelude>, u32) + 'a;
+
 /// The map of a state, and the nodes that were read.
 pub(crate) struct Map {
     pub(crate) top: Option<Prelude>,
@@ -82,7 +85,9 @@ impl Map {
         for second in [false, true, false, true] {
             let (offset, len) = node_place(prelude, second)?;
             let name = names::map(&prelude.salt);
-            let Some(sealed) = objects.again(|| store.get_range(&name, offset, len), |_| true)? else { continue };
+            let Some(sealed) = objects.again(|| store.get_range(&name, offset, len), |_| true)? else {
+                continue;
+            };
             if let Ok(node) = open_node(&objects.keys, prelude, second, &sealed) {
                 let loaded = Arc::new(Loaded::of(node));
                 self.cache.keep(prelude.salt, loaded.bytes(), Arc::clone(&loaded));
@@ -93,7 +98,11 @@ impl Map {
     }
 
     /// The highest node of the map with newer runs over it. The nodes that differ are stored.
-    pub(crate) fn with(&mut self, making: &mut Making<'_>, newer: &Extents) -> Result<Option<Prelude>, VolumeError> {
+    pub(crate) fn with(
+        &mut self,
+        making: &mut Making<'_>,
+        newer: &Extents,
+    ) -> Result<Option<Prelude>, VolumeError> {
         let stored = |(start, len, place): (u64, u64, &Place)| match place {
             Place::Hole => 0,
             Place::Stored(..) => start + len,
@@ -188,14 +197,15 @@ impl Map {
     ) -> Result<Prelude, VolumeError> {
         let objects = making.objects;
         let prelude = objects.prelude(making.random, Kind::Map, number, making.session)?;
-        let (prelude, bytes) = seal_node(&objects.keys, Prelude { slots: level, ..prelude }, &node.to_node())?;
+        let (prelude, bytes) =
+            seal_node(&objects.keys, Prelude { slots: level, ..prelude }, &node.to_node())?;
         making.stored.push(prelude.salt);
         objects.put(&names::map(&prelude.salt), &bytes)?;
         self.cache.keep(prelude.salt, node.bytes(), Arc::new(node));
         Ok(prelude)
     }
 
-    /// Goes through the runs that count in the map of `top` with newer ones over it: address, length, object and slot, by their addresses.
+    /// Goes through the runs that count in the map of `top` with newer ones over it, by their addresses.
     /// What lies below a node that is in `known`, with nothing over it, is left out; nodes are added to it.
     pub(crate) fn walk(
         &mut self,
@@ -203,7 +213,7 @@ impl Map {
         top: Option<&Prelude>,
         newer: &Extents,
         known: &mut BTreeSet<[u8; 16]>,
-        with: &mut dyn FnMut(u64, u64, &Arc<Prelude>, u32),
+        with: &mut Each<'_>,
     ) -> Result<(), VolumeError> {
         let reach = top.map_or(0, |top| span(top.slots));
         if let Some(top) = top {
@@ -219,7 +229,7 @@ impl Map {
         at: &Prelude,
         newer: Extents,
         known: &mut BTreeSet<[u8; 16]>,
-        with: &mut dyn FnMut(u64, u64, &Arc<Prelude>, u32),
+        with: &mut Each<'_>,
     ) -> Result<(), VolumeError> {
         if newer.is_empty() && !known.insert(at.salt) {
             return Ok(());
@@ -263,7 +273,7 @@ impl Making<'_> {
     }
 }
 
-fn each(runs: impl Iterator<Item = (u64, u64, Place)>, with: &mut dyn FnMut(u64, u64, &Arc<Prelude>, u32)) {
+fn each(runs: impl Iterator<Item = (u64, u64, Place)>, with: &mut Each<'_>) {
     for (start, len, place) in runs {
         if let Place::Stored(object, slot) = place {
             with(start, len, &object, slot);
@@ -293,7 +303,10 @@ impl Loaded {
             Place::Hole => Run { start, len, place: None },
             Place::Stored(object, slot) => Run { start, len, place: Some((**object, *slot)) },
         };
-        Node { children: self.children.values().copied().collect(), runs: self.runs.iter().map(run).collect() }
+        Node {
+            children: self.children.values().copied().collect(),
+            runs: self.runs.iter().map(run).collect(),
+        }
     }
 
     fn bytes(&self) -> usize {

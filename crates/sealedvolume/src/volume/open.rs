@@ -52,8 +52,19 @@ impl SealedVolume {
         let (map, keys, snapshots) = (None, Vec::new(), Vec::new());
         let trusted = matches!(freshness, Freshness::Record(_));
         let (number, successor, ordinal) = (0, 1, 0);
-        let root =
-            Root { number, chain, successor, session, ordinal, window, trusted, blocks, map, keys, snapshots };
+        let root = Root {
+            number,
+            chain,
+            successor,
+            session,
+            ordinal,
+            window,
+            trusted,
+            blocks,
+            map,
+            keys,
+            snapshots,
+        };
         let (_, bytes) = seal_root(&objects.keys, prelude, &root)?;
         match objects.put(&names::checkpoint(0), &bytes) {
             Ok(()) => {}

@@ -119,7 +119,8 @@ impl Core {
             return Ok(queued.bytes[offset..offset + len].to_vec());
         }
         let store = self.objects.store_of(object);
-        let found = self.objects.again(|| store.get_range(&names::log(object.number), offset, len), |_| true)?;
+        let found =
+            self.objects.again(|| store.get_range(&names::log(object.number), offset, len), |_| true)?;
         found.ok_or(VolumeError::Missing { block })
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::batch::runs;
 use super::core::{Core, Plaintext};
 use super::extents::Extents;
+use super::map::Each;
 use super::snapshots::{root, snapshot_root};
 use super::state::State;
 use super::{SealedVolume, VolumeError, open};
@@ -154,11 +155,8 @@ impl Core {
         })
     }
 
-    /// Goes through all runs that are stored: address, length, object and slot.
-    fn each_stored(
-        &mut self,
-        with: &mut dyn FnMut(u64, u64, &Arc<Prelude>, u32),
-    ) -> Result<(), VolumeError> {
+    /// Goes through all runs that are stored.
+    fn each_stored(&mut self, with: &mut Each<'_>) -> Result<(), VolumeError> {
         let State { map, recent, .. } = &mut self.state;
         let top = map.top;
         map.walk(&self.objects, top.as_ref(), recent, &mut BTreeSet::new(), with)

@@ -1,5 +1,6 @@
 //! The tests of this crate that are no programs of their own: one program links in the time of one.
 
+mod assaults;
 mod attacks;
 mod checkpoints;
 mod device;
@@ -7,5 +8,8 @@ mod directory;
 mod follows;
 mod header;
 mod histories;
+mod map;
+mod model;
 mod rig;
+mod size;
 mod vectors;

@@ -134,7 +134,7 @@ impl From<OpenError> for Failure {
             OpenError::NotEmpty => {
                 Self::new(Code::Busy, error).hint("name a directory that does not exist, or is empty")
             }
-            OpenError::Size => Self::parameters(error).hint("4 KiB to 11 TiB, in whole blocks of 4 KiB"),
+            OpenError::Size => Self::parameters(error).hint("4 KiB to 1 EiB, in whole blocks of 4 KiB"),
             OpenError::StoreNeeded => Self::parameters(error).hint(
                 "--store FILE names it; --without-freshness reads without, and can't tell an older state from the newest",
             ),
