@@ -671,7 +671,7 @@ def scenario(seed, flaw, w=None, depth=0):
                     except Alarm: pass
             elif r < .16 and w.mode == 'honest' and depth == 0:      # volume and store copied, both written to under one key
                 ST['copies written to'] += 1
-                x = copy.deepcopy(w); x.reg = w.reg; x.rng = x.store.rng = random.Random(seed + 1); x.live = None; x.store.fuse = None
+                x = copy.deepcopy(w); x.reg = w.reg; x.rng = x.store.rng = random.Random(seed + 1 + 7919 * cyc); x.live = None; x.store.fuse = None
                 scenario(seed + 7, flaw, x, 1)
             elif r < .22 and depth == 0:                             # made again under the same volume key
                 ST['made again'] += 1; make(w); zombies = []; reader = None; w.tampered = False; continue

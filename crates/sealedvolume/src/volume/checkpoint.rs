@@ -22,7 +22,7 @@ impl Writer {
 impl Core {
     pub(crate) fn checkpoint(&mut self) -> Result<(), VolumeError> {
         self.flush(true)?;
-        let made = self.settle().and_then(|()| self.new_checkpoint());
+        let made = self.settle().and_then(|()| self.new_checkpoint(false));
         let since = self.writer()?.since_checkpoint;
         let writer = self.writer()?;
         writer.checkpoint_delay = match made {
@@ -50,12 +50,19 @@ impl Core {
         Ok(())
     }
 
-    fn new_checkpoint(&mut self) -> Result<(), VolumeError> {
+    /// A checkpoint whose map is made anew, as far as another key or another volume has made it.
+    pub(super) fn renew(&mut self) -> Result<(), VolumeError> {
+        self.touch()?;
+        self.settle()?;
+        self.new_checkpoint(true)
+    }
+
+    fn new_checkpoint(&mut self, whole: bool) -> Result<(), VolumeError> {
         let number = self.state.head.number;
         if self.writer()?.checkpoints.last().is_some_and(|(newest, _)| *newest == number) {
             return Ok(());
         }
-        let (map, stored_now) = self.new_map(false)?;
+        let (map, stored_now) = self.new_map(whole)?;
         let Self { objects, state, writer, .. } = self;
         let writer = writer.as_mut().ok_or(VolumeError::ReadOnly)?;
         let root = Root {

@@ -143,7 +143,7 @@ impl Map {
         newer: Extents,
         whole: bool,
     ) -> Result<Option<Prelude>, VolumeError> {
-        let own = at.is_some_and(|at| making.is_own(&at));
+        let own = at.is_some_and(|at| making.objects.made(&at));
         if level == 0 && own && newer.is_empty() {
             return Ok(at);
         }
@@ -251,6 +251,20 @@ impl Map {
         Ok(())
     }
 
+    /// Whether every node is made by this volume, with its present key.
+    pub(crate) fn is_made(&mut self, objects: &Objects) -> Result<bool, VolumeError> {
+        let mut open: Vec<Prelude> = self.top.into_iter().collect();
+        while let Some(at) = open.pop() {
+            if !objects.made(&at) {
+                return Ok(false);
+            }
+            if at.slots > 0 {
+                open.extend(self.node(objects, &at)?.children.values().copied());
+            }
+        }
+        Ok(true)
+    }
+
     /// Adds the salts of all nodes of the map of `top`. Below those that are in `all` already nothing is looked for.
     pub(crate) fn nodes(
         &mut self,
@@ -263,13 +277,6 @@ impl Map {
         }
         let node = self.node(objects, top)?;
         node.children.values().try_for_each(|child| self.nodes(objects, child, all))
-    }
-}
-
-impl Making<'_> {
-    fn is_own(&self, node: &Prelude) -> bool {
-        let keys = &self.objects.keys;
-        (node.format, node.epoch) == (keys.format(), keys.epoch())
     }
 }
 

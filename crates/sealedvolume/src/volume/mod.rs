@@ -2,6 +2,7 @@
 
 mod batch;
 mod checkpoint;
+mod clones;
 mod core;
 mod device;
 mod error;
@@ -11,6 +12,7 @@ mod map;
 mod objects;
 mod open;
 mod read;
+mod rekey;
 mod snapshots;
 mod space;
 mod state;
@@ -25,12 +27,18 @@ use std::time::Duration;
 use atrest_device::TrustedStore;
 use atrest_secret::{OsRandom, Random};
 
+pub use clones::Origin;
 pub use error::{OpenError, VolumeError};
+pub use rekey::Rewritten;
 pub use snapshots::Snapshot;
 pub use space::{Garbage, Usage};
 
 use self::core::Core;
 use crate::format::{Aead, Chain, FormatError, LogObject, MOST_BLOCKS, Operation};
+use crate::store::{ObjectStore, StoreError};
+
+/// Opens the stores of other volumes, by the places that checkpoints of clones name.
+pub type Stores = Arc<dyn Fn(&str) -> Result<Arc<dyn ObjectStore>, StoreError> + Send + Sync>;
 
 pub(crate) type RandomSource = Box<dyn Random + Send>;
 
@@ -121,6 +129,8 @@ pub struct Settings {
     pub patience: Patience,
     /// Where salts come from.
     pub random: RandomSource,
+    /// Where the volumes are that this one is a clone of. Without it clones are not opened.
+    pub stores: Option<Stores>,
     /// Who is told.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -140,6 +150,7 @@ impl Default for Settings {
                 first_pause: Duration::from_millis(20),
             }, // cannot overflow: 1 and 15 are 16.
             random: Box::new(OsRandom),
+            stores: None,
             observer: None,
         }
     }

@@ -1,13 +1,14 @@
 //! A store and the keys of what is in it. Here, and nowhere else, the store is asked again.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::thread;
 
 use atrest_secret::RandomError;
 
-use super::{Patience, RandomSource, Settings, VolumeError};
-use crate::format::{Aead, FormatId, Keys, Kind, MOST_OBJECT, Prelude};
+use super::{OpenError, Patience, RandomSource, Settings, Stores, VolumeError};
+use crate::format::{Aead, FormatError, FormatId, Keys, Kind, MOST_OBJECT, OtherKey, Prelude};
 use crate::store::{ObjectStore, Put, StoreError};
 
 /// Objects of one volume.
@@ -25,6 +26,29 @@ impl Objects {
     pub(crate) fn new(store: Arc<dyn ObjectStore>, keys: Keys, settings: &Settings) -> Self {
         let (aead, patience) = (settings.aead, settings.patience);
         Self { store, keys, origins: Arc::default(), aead, patience }
+    }
+
+    /// With the keys that a root names beside the volume's own, which is the one that has sealed the root, and the stores of other volumes.
+    pub(crate) fn with(
+        &self,
+        epoch: u32,
+        others: &[OtherKey],
+        stores: Option<&Stores>,
+    ) -> Result<Self, OpenError> {
+        let keys = self.keys.at(epoch).with(others).map_err(|_| OpenError::Limit(FormatError::Layout))?;
+        let mut origins = BTreeMap::new();
+        for other in others.iter().filter(|other| !other.place.is_empty()) {
+            if let Entry::Vacant(vacant) = origins.entry(other.format) {
+                let stores = stores.ok_or(OpenError::Origin)?;
+                vacant.insert(stores(&other.place)?);
+            }
+        }
+        Ok(Self { keys, origins: Arc::new(origins), ..self.clone() })
+    }
+
+    /// Whether this volume has made an object, with its present key.
+    pub(crate) fn made(&self, object: &Prelude) -> bool {
+        (object.format, object.epoch) == (self.keys.format(), self.keys.epoch())
     }
 
     /// Where an object is, whichever volume has made it.

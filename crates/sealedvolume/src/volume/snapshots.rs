@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub id: u64,
     /// The name that it was given.
     pub name: String,
+    /// How many other volumes are clones of it.
+    pub clones: usize,
 }
 
 /// What a snapshot's cache may hold.
@@ -46,11 +48,12 @@ impl SealedVolume {
     /// Gives a snapshot up. What it alone needs goes when garbage is collected.
     ///
     /// # Errors
-    /// [`VolumeError::NoSuchSnapshot`], or what a flush fails with.
+    /// [`VolumeError::NoSuchSnapshot`], [`VolumeError::Cloned`], or what a flush fails with.
     pub fn remove_snapshot(&self, id: u64) -> Result<(), VolumeError> {
         let mut core = self.core()?;
-        if !core.state.snapshots.contains_key(&id) {
-            return Err(VolumeError::NoSuchSnapshot);
+        let snapshot = core.state.snapshots.get(&id).ok_or(VolumeError::NoSuchSnapshot)?;
+        if !snapshot.clones.is_empty() {
+            return Err(VolumeError::Cloned { clones: snapshot.clones.len() });
         }
         core.operation(Operation::SnapshotRemoved { id })
     }
@@ -65,7 +68,11 @@ impl SealedVolume {
             .state
             .snapshots
             .values()
-            .map(|snapshot| Snapshot { id: snapshot.id, name: snapshot.name.clone() })
+            .map(|snapshot| Snapshot {
+                id: snapshot.id,
+                name: snapshot.name.clone(),
+                clones: snapshot.clones.len(),
+            })
             .collect())
     }
 

@@ -64,11 +64,7 @@ impl SealedVolume {
     /// # Errors
     /// What a flush fails with.
     pub fn touch(&self) -> Result<(), VolumeError> {
-        let mut core = self.core()?;
-        core.flush(false)?;
-        core.make_room()?;
-        core.seal(Vec::new(), Vec::new(), &[])?;
-        core.flush(false)
+        self.core()?.touch()
     }
 
     /// Writes a checkpoint, and finds what nothing needs: neither this state nor the newest two checkpoints nor a snapshot.
@@ -93,10 +89,7 @@ impl SealedVolume {
         if garbage.session != core.state.session {
             return Err(VolumeError::NotFoundHere);
         }
-        core.flush(false)?;
-        core.make_room()?;
-        core.seal(Vec::new(), Vec::new(), &[])?;
-        core.flush(false)?;
+        core.touch()?;
         let mut refused = Ok(());
         for name in garbage.names {
             if let Err(error) = core.objects.again(|| core.objects.store.delete(&name), |_| true) {
@@ -156,7 +149,7 @@ impl Core {
     }
 
     /// Goes through all runs that are stored.
-    fn each_stored(&mut self, with: &mut Each<'_>) -> Result<(), VolumeError> {
+    pub(super) fn each_stored(&mut self, with: &mut Each<'_>) -> Result<(), VolumeError> {
         let State { map, recent, .. } = &mut self.state;
         let top = map.top;
         map.walk(&self.objects, top.as_ref(), recent, &mut BTreeSet::new(), with)

@@ -32,7 +32,7 @@ struct Victim {
 impl Victim {
     fn new(format: u8, aead: Aead, map_buffer: usize) -> Self {
         let plain = Plain::new(Arc::new(MemoryStore::new()), BLOCKS, format);
-        let settings = Settings { aead, map_buffer, ..settings(4) };
+        let settings = Settings { aead, map_buffer, ..settings(8) };
         let volume = plain.open_with(Access::Write, settings).expect("it opens");
         let (mut held, mut states) = ([0; WRITTEN.len()], Vec::new());
         let mut step = |writes: &[usize], held: &mut Held, value: u8| {

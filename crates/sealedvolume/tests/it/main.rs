@@ -3,6 +3,7 @@
 mod assaults;
 mod attacks;
 mod checkpoints;
+mod clones;
 mod device;
 mod directory;
 mod follows;
