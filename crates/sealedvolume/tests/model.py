@@ -480,8 +480,8 @@ class Vol:
         listed = [x for p in 'lmc' for x in w.store.list(p)]
         keep, low = set(), None
         roots = list(s.cks) if s.F != 'gc-one-checkpoint' else s.cks[-1:]
-        for c in roots + ([x[0] for x in s.snaps.values()] if s.F != 'gc-ignores-snapshots' else []):
-            r = s.open_ck(c, s.get(c))
+        for c, hdr in [(c, s.ckh[c]) for c in roots] + (list(s.snaps.values()) if s.F != 'gc-ignores-snapshots' else []):
+            r = s.open_ck(c, s.get(c), hdr)                                   # not another one of that number
             if r is None: return
             keep.add(c)
             if c in roots: low = r.n if low is None else min(low, r.n)
