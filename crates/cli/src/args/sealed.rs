@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::format::PbkdfArgs;
 use super::open::UnlockArgs;
-use super::secrets::NewPassphraseArgs;
+use super::secrets::{NewPassphraseArgs, SecretArgs};
 
 /// Keep, list and give up states of a sealed volume.
 #[derive(Debug, Subcommand)]
@@ -121,8 +121,11 @@ pub struct CloneArgs {
     pub new_passphrase: NewPassphraseArgs,
     #[command(flatten)]
     pub pbkdf: PbkdfArgs,
+    /// Trusted store of the volume.
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
     #[command(flatten)]
-    pub unlock: UnlockArgs,
+    pub secret: SecretArgs,
 }
 
 /// Copy what a clone needs of another volume into the clone, so that it stands alone.
@@ -156,6 +159,9 @@ pub struct RekeyArgs {
     pub new_passphrase: NewPassphraseArgs,
     #[command(flatten)]
     pub pbkdf: PbkdfArgs,
+    /// Trusted store of the volume.
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
     #[command(flatten)]
-    pub unlock: UnlockArgs,
+    pub secret: SecretArgs,
 }

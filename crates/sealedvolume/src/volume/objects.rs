@@ -40,7 +40,8 @@ impl Objects {
         for other in others.iter().filter(|other| !other.place.is_empty()) {
             if let Entry::Vacant(vacant) = origins.entry(other.format) {
                 let stores = stores.ok_or(OpenError::Origin)?;
-                vacant.insert(stores(&other.place)?);
+                // Why is told as one thing: the store that was asked for answers.
+                vacant.insert(stores(&other.place).map_err(|_| OpenError::Origin)?);
             }
         }
         Ok(Self { keys, origins: Arc::new(origins), ..self.clone() })

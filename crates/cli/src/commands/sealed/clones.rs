@@ -29,7 +29,7 @@ pub fn clone(args: &CloneArgs, output: &Output) -> Result<(), Failure> {
     let url = path.to_str().ok_or_else(|| of_parent(Failure::parameters("the URL is no UTF-8")))?;
     look(&place)?;
     let mut trusted = args.new_store.as_deref().map(|store| new_store(store, output)).transpose()?;
-    let parent = Opened::unlock(path, &args.unlock, true, output)?;
+    let parent = Opened::unlock_with(path, args.store.as_deref(), &args.secret, output)?;
     let failed = |error: VolumeError| of_parent(error.into());
     let all = parent.volume.snapshots().map_err(failed)?;
     let found = all.iter().rev().find(|one| one.name == args.name);

@@ -21,6 +21,7 @@ use atrest_volume::VolumeKey;
 
 use super::unlock::{Use, open_if};
 use crate::args::open::UnlockArgs;
+use crate::args::secrets::SecretArgs;
 use crate::failure::{Code, Failure};
 use crate::flash_errors::of_trusted;
 use crate::output::Output;
@@ -96,6 +97,17 @@ impl Opened {
         let (volume, held) =
             held.sealed_volume(&volume, write).map_err(|error| Failure::from(error).at(path))?;
         Ok(Self { volume, key, format, _held: held })
+    }
+
+    /// To write it, by a passphrase or the volume key.
+    fn unlock_with(
+        path: &Path,
+        store: Option<&Path>,
+        secret: &SecretArgs,
+        output: &Output,
+    ) -> Result<Self, Failure> {
+        let (store, secret) = (store.map(Path::to_owned), secret.clone());
+        Self::unlock(path, &UnlockArgs { store, secret, ..UnlockArgs::default() }, true, output)
     }
 
     fn close(self, path: &Path) -> Result<(), Failure> {

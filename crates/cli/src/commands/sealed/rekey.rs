@@ -22,7 +22,7 @@ pub fn rekey(args: &RekeyArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.path;
     let at = |failure: Failure| failure.at(path);
     let failed = |error: VolumeError| at(error.into());
-    let opened = Opened::unlock(path, &args.unlock, true, output)?;
+    let opened = Opened::unlock_with(path, args.store.as_deref(), &args.secret, output)?;
     let device = SealedDevice::open(path, true).map_err(|error| at(error.into()))?;
     let info = LockedVolume::read(device.header()).map_err(|error| at(error.into()))?.info();
     let (others, tokens) = (info.keyslots.len().saturating_sub(1), info.tokens.len()); // intended: a volume key may have opened it.
