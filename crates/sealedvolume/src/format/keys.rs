@@ -96,7 +96,7 @@ impl Keys {
         Ok(Self { own: OneKey::new(key, format, epoch)?, others: Arc::new(Vec::new()) })
     }
 
-    /// The same key, as one that so many others came before.
+    /// These keys, with the volume's own as one that so many others came before.
     pub fn at(&self, epoch: u32) -> Self {
         Self { own: OneKey { epoch, ..self.own.clone() }, others: Arc::clone(&self.others) }
     }
@@ -108,7 +108,7 @@ impl Keys {
         OneKey::new(key, self.own.format, self.own.epoch).is_ok_and(same)
     }
 
-    /// The same with the keys that a root names, and no others.
+    /// The volume's own key with those that a root names, and no others.
     ///
     /// # Errors
     /// [`KeyError::Length`] if one has another length than 32 bytes.

@@ -178,7 +178,7 @@ fn compaction_and_collection_give_space_back_and_snapshots_keep_theirs() {
     }
 }
 
-/// As `atrest gc` does it after many random writes and trims: all objects together, map and checkpoints included, against what is live.
+/// All objects together, map and checkpoints included, against what is live, after many random writes, trims and what `atrest gc` does.
 #[test]
 fn after_a_churn_the_store_takes_little_more_than_what_is_live() {
     Campaign::new("sealed volume, churn", 1, 60).run(|_, random| {
