@@ -1,5 +1,7 @@
 //! Checkpoints: prelude, root, root again, prelude again.
 
+use core::fmt;
+
 use atrest_codec::Reader;
 use atrest_secret::{VolumeKey, wipe};
 
@@ -38,7 +40,7 @@ pub struct Root {
 }
 
 /// A key with which objects were made that a volume needs: one that it had before, or that of the volume that it is a clone of.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub struct OtherKey {
     /// The volume that has made the objects.
     pub format: FormatId,
@@ -63,6 +65,14 @@ pub struct SnapshotRef {
     pub salt: [u8; 16],
     /// Volumes that are clones of it, and need what it needs.
     pub clones: Vec<FormatId>,
+}
+
+impl fmt::Debug for OtherKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("OtherKey");
+        shown.field("format", &self.format).field("epoch", &self.epoch).field("place", &self.place);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Clone for OtherKey {
