@@ -176,7 +176,7 @@ class World:
             need.add(c)
             if hd in s.ck:
                 h, pages = s.ck[hd]; need |= set(pages); need |= {'l/%05d' % l[0].n for l in s.truth[h].locs if l}
-        for c in s.clones:
+        for c in s.clones if s.mode != 'evil' else ():               # who hides the hold from a parent can delete as well
             need.add(c.snap[0]); need |= {x[0] for x in c.pages if x}
             need |= {'l/%05d' % l[0].n for l in s.truth[s.ckh[c.snap[1]]].locs if l}
         if name in need: raise Violation('garbage collection deleted what is needed')
@@ -601,7 +601,7 @@ def tamper(w, rng):
             if len(st.hist[x]) > 1 or x not in st.o: st.o[x] = st.hist[x][0]       # the one that was dropped or replaced
     elif k == 3:
         for x in sorted(st.o)[-rng.randrange(1, 5):]: st.o.pop(x)
-    elif k == 5: w.head = rng.choice(w.heads)                        # a header of before, with a key of before
+    elif k == 5 and w.trust != 'excl': w.head = rng.choice(w.heads)   # a header of before, with a key of before (THREAT-MODEL.md has what it does beside a record)
     elif st.o: x = rng.choice(sorted(st.o)); st.o[x] = flip(st.o[x], rng)
 
 def scenario(seed, flaw, w=None, depth=0):
