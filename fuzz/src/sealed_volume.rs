@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 
 use atrest_device::TRUSTED_RECORD_LEN;
 use atrest_sealedvolume::format::{
-    Aead, Extent, Keys, Kind, LeafRef, MOST_SLOTS, Operation, PRELUDE_LEN, Part, Prelude, Record, Root,
-    SnapshotRef, Summary, log_len, open_leaf, open_log, open_log_front, open_root, seal_leaf, seal_root,
+    Aead, Extent, FANOUT, Keys, Kind, MOST_LEVEL, MOST_SLOTS, Node, Operation, OtherKey, PRELUDE_LEN, Part,
+    Prelude, Record, Root, Run, SnapshotRef, Summary, log_len, node_place, open_log, open_log_front,
+    open_node, open_root, seal_node, seal_root, span,
 };
 use atrest_secret::VolumeKey;
 
@@ -28,7 +29,7 @@ pub fn sealed_volume_is_taken(data: &[u8]) -> bool {
     match choice % 5 {
         0 => raw(number, reader.0),
         1 => log(number, u32::from(reader.u8() % 4), reader.0),
-        2 => leaf(number, reader.0),
+        2 => node(u32::from(reader.u8()) % (MOST_LEVEL + 1), number, reader.0),
         3 => checkpoint(number, reader.0),
         _ => record(&reader.array()),
     }
@@ -48,7 +49,7 @@ fn raw(number: u64, bytes: &[u8]) -> bool {
     // A prelude can be one of ours; a summary behind it that is sealed can not.
     assert!(!matches!(open_log_front(keys(), number, bytes), Ok(Ok(_))));
     assert!(open_root(keys(), number, bytes).is_err());
-    assert!(open_leaf(keys(), &prelude(Kind::Map, number, 0, bytes.len()), bytes).is_err());
+    assert!(open_node(keys(), &prelude(Kind::Map, number, 0, bytes.len()), false, bytes).is_err());
     taken
 }
 
@@ -75,16 +76,24 @@ fn log(number: u64, slots: u32, clear: &[u8]) -> bool {
     whole.is_ok()
 }
 
-fn leaf(number: u64, clear: &[u8]) -> bool {
-    let prelude = prelude(Kind::Map, number, 0, clear.len());
-    let (cipher, front) = keys().seal(&prelude);
+fn node(level: u32, number: u64, clear: &[u8]) -> bool {
+    let prelude = prelude(Kind::Map, number, level, clear.len());
+    let (cipher, _) = keys().seal(&prelude);
     let mut bytes = clear.to_vec();
-    let tag = cipher.seal(Part::Leaf, &[], &mut bytes).expect("sealed");
-    let Ok(leaf) = open_leaf(keys(), &prelude, &[&front[..], &bytes, &tag].concat()) else { return false };
-    let ends = leaf.entries.windows(2).all(|pair| pair[0].start + pair[0].len <= pair[1].start);
-    assert!(ends && leaf.entries.iter().all(|entry| entry.start / 4096 == number && entry.len > 0));
-    let (prelude, again) = seal_leaf(keys(), prelude, &leaf).expect("it was one");
-    assert_eq!(open_leaf(keys(), &prelude, &again), Ok(leaf));
+    let tag = cipher.seal(Part::NodeA, &[], &mut bytes).expect("sealed");
+    let Ok(node) = open_node(keys(), &prelude, false, &[&bytes[..], &tag].concat()) else { return false };
+    let (first, end) = (number * span(level), (number + 1) * span(level));
+    assert!(node.runs.windows(2).all(|pair| pair[0].start + pair[0].len <= pair[1].start));
+    assert!(node.runs.iter().all(|run| run.start >= first && run.start + run.len <= end && run.len > 0));
+    assert!(level > 0 || node.children.is_empty() && node.runs.iter().all(|run| run.place.is_some()));
+    assert!(node.children.windows(2).all(|pair| pair[0].number < pair[1].number));
+    assert!(node.children.iter().all(|child| child.slots + 1 == level && child.number / FANOUT == number));
+    let (prelude, again) = seal_node(keys(), prelude, &node).expect("it was one");
+    for second in [false, true] {
+        let (offset, len) = node_place(&prelude, second).expect("it lies there");
+        let sealed = &again[offset as usize..offset as usize + len];
+        assert_eq!(open_node(keys(), &prelude, second, sealed), Ok(node.clone()));
+    }
     true
 }
 
@@ -112,7 +121,17 @@ fn prelude(kind: Kind, number: u64, slots: u32, len: usize) -> Prelude {
     let (format, session, salt) = ([1; 16], [2; 32], [3; 16]);
     // Inputs have 256 KiB at most.
     let summary_len = u32::try_from(len).expect("a short input");
-    Prelude { kind, aead: Aead::ChaCha20Poly1305, slots, summary_len, number, format, session, salt }
+    Prelude {
+        kind,
+        aead: Aead::ChaCha20Poly1305,
+        slots,
+        summary_len,
+        number,
+        format,
+        session,
+        salt,
+        epoch: 0,
+    }
 }
 
 /// One input of each kind that is taken.
@@ -132,18 +151,28 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
             Operation::SnapshotAdded { id: 9, name: name.clone(), checkpoint: 7, salt },
             Operation::SnapshotRemoved { id: 3 },
             Operation::Resized { blocks: 900 },
+            Operation::SnapshotCloned { id: 3, clone: [7; 16] },
+            Operation::CloneGone { id: 3, clone: [7; 16] },
         ],
     };
     let log = summary.encode().expect("a summary");
     let begin = Summary { begin: true, extents: Vec::new(), operations: Vec::new(), ..summary };
     let begin = begin.encode().expect("a summary");
-    // One object, and two runs in it: counts in LEB128.
-    let object =
-        [&9_u64.to_le_bytes()[..], &[2; 32], &[3; 16], &3_u32.to_le_bytes(), &9_u32.to_le_bytes(), &[2]]
-            .concat();
-    let leaf = [&[1][..], &object, &[2, 5, 1, 0, 2], &[0xa6, 2, 2, 0, 0]].concat();
-    let leaves = vec![LeafRef { number: 0, session: [2; 32], salt: [3; 16], len: 9, aead: Aead::Aes256Gcm }];
-    let snapshots = vec![SnapshotRef { id: 9, name, checkpoint: 7, salt }];
+    let object = prelude(Kind::Log, 9, 3, 9);
+    let below = prelude(Kind::Map, 1, 0, 70);
+    let stored = |start, len, slot| Run { start, len, place: Some((object, slot)) };
+    let leaf = Node { children: Vec::new(), runs: vec![stored(5, 1, 2), stored(299, 2, 0)] };
+    let hole = Run { start: 100, len: 5000, place: None };
+    let branch = Node { children: vec![below], runs: vec![hole, stored(9000, 2, 1)] };
+    let map = Some(prelude(Kind::Map, 0, 1, 70));
+    let other = OtherKey {
+        format: [7; 16],
+        epoch: 1,
+        key: VolumeKey::copy_from(&[8; 32]),
+        place: "file:///a".into(),
+    };
+    let (keys_of, clones) = (vec![other], vec![[7; 16]]);
+    let snapshots = vec![SnapshotRef { id: 9, name, checkpoint: 7, salt, clones }];
     let (session, chain) = ([2; 32], [5; 32]);
     let root = Root {
         number: 9,
@@ -154,7 +183,8 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
         window: 4,
         trusted: true,
         blocks: 1000,
-        leaves,
+        map,
+        keys: keys_of,
         snapshots,
     };
     let (_, sealed) = seal_root(keys(), prelude(Kind::Checkpoint, 9, 0, 0), &root).expect("a root");
@@ -164,10 +194,22 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("prelude", [&[0, 9][..], &keys().seal(&prelude(Kind::Log, 9, 3, 40)).1].concat()),
         ("log", [&[1, 9, 3][..], &log].concat()),
         ("begin", [&[1, 9, 0][..], &begin].concat()),
-        ("leaf", [&[2, 0][..], &leaf].concat()),
+        ("leaf", [&[2, 0, 0][..], &clear_node(0, &leaf)].concat()),
+        ("branch", [&[2, 0, 1][..], &clear_node(1, &branch)].concat()),
         ("root", [&[3, 9][..], &root].concat()),
         ("record", [&[4, 0][..], &record.encode()].concat()),
     ]
+}
+
+/// What is sealed in a map object.
+fn clear_node(level: u32, node: &Node) -> Vec<u8> {
+    let (prelude, bytes) = seal_node(keys(), prelude(Kind::Map, 0, level, 0), node).expect("a node");
+    let (offset, len) = node_place(&prelude, false).expect("it lies there");
+    let sealed = &bytes[offset as usize..offset as usize + len];
+    let (clear, tag) = sealed.split_last_chunk::<16>().expect("a tag");
+    let mut clear = clear.to_vec();
+    keys().seal(&prelude).0.open(Part::NodeA, &[], &mut clear, tag).expect("its tag");
+    clear
 }
 
 /// What is sealed in a checkpoint.

@@ -86,8 +86,15 @@ impl SealedDevice {
         settings: Settings,
     ) -> Result<SealedVolume, SealedError> {
         let keys = Keys::new(&key.key, key.format).map_err(|_| SealedError::KeyLength)?;
+        let settings = Settings { stores: Some(Arc::new(store_at)), ..settings };
         Ok(SealedVolume::open(self.store.clone(), keys, freshness, access, settings)?)
     }
+}
+
+/// The objects of a volume that another one is a clone of, by its URL.
+fn store_at(url: &str) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let directory = directory(Path::new(url)).map_err(|_| StoreError::Name)?;
+    Ok(Arc::new(DirectoryStore::to_read(directory)?))
 }
 
 impl fmt::Debug for SealedDevice {

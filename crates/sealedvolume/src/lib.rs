@@ -2,7 +2,7 @@
 //!
 //! A volume is a log of sealed objects, each made where none of its name was ([`store::ObjectStore::put_new`]). A flush stores one
 //! object, and then names it in a trusted store. What an object store may do, and what of it is detected, is in FORMATS.md, "Sealed
-//! volumes", with every byte. The format is version 0: a later version may not read what this one writes.
+//! volumes", with every byte. The format is version 1: a later version may not read what this one writes.
 //!
 //! All calls block, and one thread at a time has a volume. The trait [`store::ObjectStore`] is where asynchronous code ends.
 //!

@@ -102,6 +102,12 @@ pub enum Command {
     Snapshot(sealed::SnapshotCommand),
     #[cfg(feature = "whole")]
     Gc(sealed::GcArgs),
+    #[cfg(feature = "whole")]
+    Clone(sealed::CloneArgs),
+    #[cfg(feature = "whole")]
+    Flatten(sealed::FlattenArgs),
+    #[cfg(feature = "whole")]
+    Rekey(sealed::RekeyArgs),
     Encrypt(bulk::EncryptArgs),
     Decrypt(bulk::DecryptArgs),
     Reencrypt(reencrypt::ReencryptArgs),

@@ -136,6 +136,12 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Snapshot(command) => sealed::snapshot(command, output)?,
         #[cfg(feature = "whole")]
         Command::Gc(args) => sealed::gc(args, output)?,
+        #[cfg(feature = "whole")]
+        Command::Clone(args) => sealed::clone(args, output)?,
+        #[cfg(feature = "whole")]
+        Command::Flatten(args) => sealed::flatten(args, output)?,
+        #[cfg(feature = "whole")]
+        Command::Rekey(args) => sealed::rekey(args, output)?,
         Command::Encrypt(args) => bulk::encrypt(args, output)?,
         Command::Decrypt(args) => bulk::decrypt(args, output)?,
         Command::Reencrypt(args) => reencrypt::reencrypt(args, output)?,

@@ -2,6 +2,7 @@
 //! older state is put back.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::common::{CHEAP, Scratch};
@@ -70,6 +71,9 @@ fn a_file_that_goes_in_comes_out_by_name_and_the_volume_comes_out_whole() {
     scratch.atrest(&[&["decrypt", &volume.url, "whole"], &KEY[..], &STORE].concat()).ok();
     scratch.tool("cmp", &["plain", "whole"]).ok();
     scratch.tool("e2fsck", &["-fn", "whole"]).ok();
+    // Holes stay holes on the way in and out: most of the file system was never written.
+    let taken = fs::metadata(scratch.path("whole")).expect("the file").blocks() * 512;
+    assert!(taken < 32 << 20, "{taken} bytes");
     volume.with_store(&["scrub"], &[]).ok();
     // What was never written takes no room, and nothing of what was is readable.
     let info = scratch.atrest(&["info", "--json", &volume.url]).ok().json();
@@ -247,7 +251,7 @@ fn what_is_no_store_or_does_not_go_with_one_is_refused_before_anything_is_writte
     let new = format!("file://{}", scratch.path("new").display());
     format(&new, &["--size", "1M"]).fails(1, "--type sealed");
     format(&new, &["--type", "sealed"]).fails(1, "--size");
-    format(&new, &["--type", "sealed", "--size", "12T"]).fails(1, "11 TiB");
+    format(&new, &["--type", "sealed", "--size", "1100000T"]).fails(1, "1 EiB");
     format(&new, &[&sealed[..], &["--cipher", "aes-xts-plain64"]].concat()).fails(1, "AES-256-GCM");
     format("file://relative", &sealed).fails(1, "absolute path");
     assert!(!scratch.path("new").exists());
@@ -271,4 +275,94 @@ fn what_is_no_store_or_does_not_go_with_one_is_refused_before_anything_is_writte
     let before = header();
     assert_ne!(volume.run(&["reencrypt"], &["--yes"]).code, 0);
     assert_eq!(header(), before);
+}
+
+#[test]
+fn a_clone_goes_its_own_way_and_stands_alone_once_it_is_flattened() {
+    let volume = Volume::new();
+    let scratch = &volume.scratch;
+    volume.fill("numbers", b"one two three");
+    volume.with_store(&["snapshot", "add"], &["monday"]).ok();
+    scratch.file("new-key", b"battery staple\n");
+    let clone = format!("file://{}", scratch.path("clone").display());
+    let new_key = ["--new-key-file", "new-key"];
+    let make = |to: &str, name: &str| {
+        scratch.atrest(
+            &[
+                &["clone", &volume.url, name, to][..],
+                &KEY,
+                &STORE,
+                &new_key,
+                &["--new-store", "store2"],
+                &CHEAP,
+            ]
+            .concat(),
+        )
+    };
+    make(&clone, "sunday").fails(1, "no such snapshot");
+    assert!(!scratch.path("clone").exists());
+    let made = make(&clone, "monday").ok();
+    make(&clone, "monday").fails(5, "not empty");
+    let on_clone = |command: &[&str], options: &[&str]| {
+        let own = ["--key-file", "new-key", "--store", "store2"];
+        scratch.atrest(&[command, &[&clone], &own, options].concat())
+    };
+    // What the snapshot held, under a passphrase of its own, and nothing was copied.
+    assert!(on_clone(&["ls"], &[]).ok().stdout.contains("numbers"));
+    assert_eq!(count(&scratch.path("clone/l")), 0);
+    scratch.atrest(&[&["ls", &clone], &KEY[..], &["--store", "store2"]].concat()).fails(2, "passphrase");
+    // The parent is filled with something else, and keeps the snapshot.
+    fs::remove_file(scratch.path("files/numbers")).expect("removed");
+    volume.fill("others", &[7; 100_000]);
+    let refused = volume.with_store(&["snapshot", "remove"], &["monday"]);
+    refused.fails(5, "clones of the snapshot");
+    volume.with_store(&["gc"], &[]).ok();
+    assert!(on_clone(&["ls"], &[]).ok().stdout.contains("numbers"));
+    // Without its parent it is refused; flattened, it needs none.
+    fs::rename(scratch.path("vol"), scratch.path("away")).expect("renamed");
+    on_clone(&["ls"], &[]).fails(4, "clone of another one");
+    fs::rename(scratch.path("away"), scratch.path("vol")).expect("renamed");
+    on_clone(&["flatten"], &[]).ok();
+    on_clone(&["flatten"], &[]).fails(1, "stands alone");
+    let id = made.stdout.trim().rsplit(' ').next().expect("the identifier").to_owned();
+    assert!(volume.with_store(&["snapshot", "list"], &[]).ok().stdout.contains(&id));
+    let release = |id: &str| volume.with_store(&["snapshot", "release"], &[id, "--yes"]);
+    release("zz").fails(1, "32 hexadecimal digits");
+    release(&id).ok();
+    release(&id).fails(1, "no snapshot is kept");
+    volume.with_store(&["snapshot", "remove"], &["monday"]).ok();
+    volume.with_store(&["gc"], &[]).ok();
+    fs::rename(scratch.path("vol"), scratch.path("away")).expect("renamed");
+    let read =
+        scratch.atrest(&["cat", &clone, "/numbers", "--key-file", "new-key", "--store", "store2"]).ok();
+    assert_eq!(read.raw, b"one two three");
+}
+
+#[test]
+fn another_volume_key_opens_what_is_written_from_then_on_and_the_old_one_nothing() {
+    let volume = Volume::new();
+    let scratch = &volume.scratch;
+    volume.fill("numbers", b"one two three");
+    scratch.file("new-key", b"battery staple\n");
+    let before = scratch.atrest(&["info", "--json", &volume.url]).ok().json();
+    scratch.atrest(&["header", "backup", &volume.url, "old-header"]).ok();
+    volume.run(&["key", "add"], &[&["--new-key-file", "new-key"], &CHEAP[..]].concat()).ok();
+    let done =
+        volume.with_store(&["rekey"], &[&["--new-key-file", "new-key", "--yes"], &CHEAP[..]].concat()).ok();
+    assert!(done.stdout.contains("a new volume key"), "{}", done.stdout);
+    let after = scratch.atrest(&["info", "--json", &volume.url]).ok().json();
+    assert_eq!(before["uuid"], after["uuid"]);
+    assert_ne!(before["digests"], after["digests"]);
+    assert_eq!(after["keyslots"].as_array().map(Vec::len), Some(1));
+    volume.with_store(&["ls"], &[]).fails(2, "passphrase");
+    let new = ["--key-file", "new-key"];
+    let read = || scratch.atrest(&[&["cat", &volume.url, "/numbers"], &new[..], &STORE].concat());
+    assert_eq!(read().ok().raw, b"one two three");
+    scratch.atrest(&[&["scrub", &volume.url], &new[..], &STORE].concat()).ok();
+    // The old header holds a key that opens nothing any more.
+    scratch.atrest(&["header", "backup", &volume.url, "new-header"]).ok();
+    scratch.atrest(&["header", "restore", &volume.url, "old-header", "--yes"]).ok();
+    volume.with_store(&["ls"], &[]).fails(4, "no checkpoint");
+    scratch.atrest(&["header", "restore", &volume.url, "new-header", "--yes"]).ok();
+    assert_eq!(read().ok().raw, b"one two three");
 }

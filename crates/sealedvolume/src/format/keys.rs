@@ -1,6 +1,7 @@
 //! Keys: one for each object, made of the volume key and of all that stands in clear before the object.
 
 use core::fmt;
+use std::sync::Arc;
 
 use atrest_cipher::KeyError;
 use atrest_cipher::aead::{Aead as _, Aes256Gcm, ChaCha20Poly1305};
@@ -8,10 +9,12 @@ use atrest_kdf::Prf;
 use atrest_secret::{VolumeKey, constant_time_eq};
 
 use super::prelude::{PRELUDE_LEN, Prelude};
-use super::{Chain, FormatError, FormatId, TAG_LEN};
+use super::{Chain, FormatError, FormatId, OtherKey, TAG_LEN};
 
-const OBJECT: &[u8] = b"atrest sealed volume 0 object";
-const CHAIN: &[u8] = b"atrest sealed volume 0 chain";
+const OBJECT: &[u8] = b"atrest sealed volume 1 object";
+/// Whether two keys are the same is asked of what they make of this.
+const CHECK: &[u8] = b"atrest sealed volume 1 check";
+const CHAIN: &[u8] = b"atrest sealed volume 1 chain";
 
 /// How objects are sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,68 +34,40 @@ pub enum Part {
     SummaryA,
     /// The second copy.
     SummaryB,
-    /// A leaf of the map.
-    Leaf,
+    /// The first copy of a node of the map.
+    NodeA,
+    /// The second copy.
+    NodeB,
     /// The first copy of a root.
     RootA,
     /// The second copy.
     RootB,
 }
 
-/// The keys of a volume.
+/// The keys of a volume: the one that it has now, and those of objects that an earlier key or another volume has made.
 #[derive(Clone)]
 pub struct Keys {
+    own: OneKey,
+    others: Arc<Vec<OneKey>>,
+}
+
+/// A volume key, as it is used.
+#[derive(Clone)]
+struct OneKey {
     format: FormatId,
+    epoch: u32,
     objects: Prf,
     chain: Prf,
 }
 
-impl Keys {
-    /// Keys of the volume that has this format's identifier, from a volume key of 32 bytes.
-    ///
-    /// # Errors
-    /// [`KeyError::Length`] if the volume key has another length.
-    pub fn new(key: &VolumeKey, format: FormatId) -> Result<Self, KeyError> {
+impl OneKey {
+    fn new(key: &VolumeKey, format: FormatId, epoch: u32) -> Result<Self, KeyError> {
         if key.len() != 32 {
             return Err(KeyError::Length { len: key.len() });
         }
         let objects = Prf::extract(&format, key.expose());
         let chain = Prf::new(&objects.expand::<32>(&[CHAIN]));
-        Ok(Self { format, objects, chain })
-    }
-
-    /// The identifier of the format.
-    pub fn format(&self) -> FormatId {
-        self.format
-    }
-
-    /// The cipher of an object that is to be made, and the prelude that stands before it.
-    pub fn seal(&self, prelude: &Prelude) -> (ObjectCipher, [u8; PRELUDE_LEN]) {
-        let (cipher, commitment) = self.derive(prelude);
-        (cipher, prelude.encode(commitment))
-    }
-
-    /// The cipher of an object that is to be read, if the prelude before it is of this volume and was made with this key.
-    ///
-    /// # Errors
-    /// What [`Prelude::decode`] finds, [`FormatError::AnotherVolume`] or [`FormatError::Key`].
-    pub fn open(&self, bytes: &[u8; PRELUDE_LEN]) -> Result<(ObjectCipher, Prelude), FormatError> {
-        let (prelude, stated) = Prelude::decode(bytes)?;
-        if prelude.format != self.format {
-            return Err(FormatError::AnotherVolume);
-        }
-        let (cipher, commitment) = self.derive(&prelude);
-        if constant_time_eq(&commitment, &stated) { Ok((cipher, prelude)) } else { Err(FormatError::Key) }
-    }
-
-    /// The cipher of the object that has this identity, whatever stands before what the store shows in its place.
-    pub fn known(&self, prelude: &Prelude) -> ObjectCipher {
-        self.derive(prelude).0
-    }
-
-    /// The chain value after a log object: of the one before it, its prelude and its summary in clear.
-    pub fn chain(&self, before: &Chain, prelude: &[u8; PRELUDE_LEN], summary: &[u8]) -> Chain {
-        *self.chain.whole(&[before, prelude, summary])
+        Ok(Self { format, epoch, objects, chain })
     }
 
     fn derive(&self, prelude: &Prelude) -> (ObjectCipher, [u8; 32]) {
@@ -101,6 +76,99 @@ impl Keys {
         let mut out = [0; 32];
         out.iter_mut().zip(commitment).for_each(|(to, from)| *to = *from);
         (ObjectCipher::new(prelude.aead, key), out)
+    }
+}
+
+impl Keys {
+    /// Keys of the volume that has this format's identifier, from its first volume key, of 32 bytes.
+    ///
+    /// # Errors
+    /// [`KeyError::Length`] if the volume key has another length.
+    pub fn new(key: &VolumeKey, format: FormatId) -> Result<Self, KeyError> {
+        Self::at_epoch(key, format, 0)
+    }
+
+    /// Keys of a volume that has had so many volume keys before this one.
+    ///
+    /// # Errors
+    /// [`KeyError::Length`] if the volume key has another length.
+    pub fn at_epoch(key: &VolumeKey, format: FormatId, epoch: u32) -> Result<Self, KeyError> {
+        Ok(Self { own: OneKey::new(key, format, epoch)?, others: Arc::new(Vec::new()) })
+    }
+
+    /// These keys, with the volume's own as one that so many others came before.
+    pub fn at(&self, epoch: u32) -> Self {
+        Self { own: OneKey { epoch, ..self.own.clone() }, others: Arc::clone(&self.others) }
+    }
+
+    /// Whether this is the volume's present key.
+    pub fn are_of(&self, key: &VolumeKey) -> bool {
+        let same =
+            |other: OneKey| constant_time_eq(&self.own.objects.tag(&[CHECK]), &other.objects.tag(&[CHECK]));
+        OneKey::new(key, self.own.format, self.own.epoch).is_ok_and(same)
+    }
+
+    /// The volume's own key with those that a root names, and no others.
+    ///
+    /// # Errors
+    /// [`KeyError::Length`] if one has another length than 32 bytes.
+    pub fn with(&self, others: &[OtherKey]) -> Result<Self, KeyError> {
+        let others = others.iter().map(|other| OneKey::new(&other.key, other.format, other.epoch));
+        Ok(Self { own: self.own.clone(), others: Arc::new(others.collect::<Result<_, _>>()?) })
+    }
+
+    /// The identifier of the format.
+    pub fn format(&self) -> FormatId {
+        self.own.format
+    }
+
+    /// How many keys the volume had before this one.
+    pub fn epoch(&self) -> u32 {
+        self.own.epoch
+    }
+
+    /// The cipher of an object that is to be made with the volume's present key, and the prelude that stands before it.
+    pub fn seal(&self, prelude: &Prelude) -> (ObjectCipher, [u8; PRELUDE_LEN]) {
+        let (cipher, commitment) = self.own.derive(prelude);
+        (cipher, prelude.encode(commitment))
+    }
+
+    /// The cipher of an object that is to be read, if the prelude before it is of this volume and was made with one of its keys.
+    ///
+    /// # Errors
+    /// What [`Prelude::decode`] finds, [`FormatError::AnotherVolume`] or [`FormatError::Key`].
+    pub fn open(&self, bytes: &[u8; PRELUDE_LEN]) -> Result<(ObjectCipher, Prelude), FormatError> {
+        let (prelude, stated) = Prelude::decode(bytes)?;
+        if prelude.format != self.own.format {
+            return Err(FormatError::AnotherVolume);
+        }
+        // intended: which of its keys the present one is, nobody knows before a checkpoint was opened. The commitment decides.
+        let (cipher, commitment) = self.of(&prelude).unwrap_or(&self.own).derive(&prelude);
+        if constant_time_eq(&commitment, &stated) { Ok((cipher, prelude)) } else { Err(FormatError::Key) }
+    }
+
+    /// The cipher of the object that has this identity, whatever stands before what the store shows in its place.
+    ///
+    /// # Errors
+    /// [`FormatError::Key`] if it was made with a key that is not here.
+    pub fn known(&self, prelude: &Prelude) -> Result<ObjectCipher, FormatError> {
+        Ok(self.of(prelude)?.derive(prelude).0)
+    }
+
+    /// The chain value after a log object: of the one before it, its prelude and its summary in clear.
+    ///
+    /// # Errors
+    /// [`FormatError::Key`] if it was made with a key that is not here.
+    pub fn chain(&self, before: &Chain, prelude: &Prelude, summary: &[u8]) -> Result<Chain, FormatError> {
+        let of = self.of(prelude)?;
+        Ok(*of.chain.whole(&[before, &prelude.encode(of.derive(prelude).1), summary]))
+    }
+
+    fn of(&self, prelude: &Prelude) -> Result<&OneKey, FormatError> {
+        core::iter::once(&self.own)
+            .chain(self.others.iter())
+            .find(|key| (key.format, key.epoch) == (prelude.format, prelude.epoch))
+            .ok_or(FormatError::Key)
     }
 }
 
@@ -173,9 +241,10 @@ impl Part {
             Self::Block(slot) => (slot, 0),
             Self::SummaryA => (0, 1),
             Self::SummaryB => (0, 2),
-            Self::Leaf => (0, 3),
+            Self::NodeA => (0, 3),
             Self::RootA => (0, 4),
             Self::RootB => (0, 5),
+            Self::NodeB => (0, 6),
         };
         atrest_codec::encode((atrest_codec::Le(slot), [part], [0; 7]))
     }

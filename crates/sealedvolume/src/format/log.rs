@@ -66,6 +66,7 @@ pub fn seal_log(
     blocks: &[(u64, &[u8; BLOCK_LEN])],
 ) -> Result<SealedLog, FormatError> {
     prelude.kind = Kind::Log;
+    prelude.epoch = keys.epoch();
     prelude.slots = u32::try_from(blocks.len()).map_err(|_| FormatError::Limit)?;
     let len = summary.encode()?.len(); // which does not depend on the tags
     prelude.summary_len = u32::try_from(len).map_err(|_| FormatError::Limit)?;
@@ -84,7 +85,7 @@ pub fn seal_log(
     }
     summary.tags = tags.finalize().into();
     let clear = summary.encode()?;
-    let chain = keys.chain(&summary.before_chain, &front, &clear);
+    let chain = keys.chain(&summary.before_chain, &prelude, &clear)?;
     let mut bytes = Vec::with_capacity(log_len(&prelude)?);
     bytes.extend_from_slice(&front);
     put_sealed(&mut bytes, &cipher, Part::SummaryA, &clear)?;
@@ -185,7 +186,7 @@ fn opened_summary(
 ) -> Result<LogObject, FormatError> {
     let clear = open_sealed(cipher, part, sealed)?;
     let summary = Summary::decode(&clear, prelude.number, prelude.slots)?;
-    let chain = keys.chain(&summary.before_chain, &keys.seal(&prelude).1, &clear);
+    let chain = keys.chain(&summary.before_chain, &prelude, &clear)?;
     Ok(LogObject { prelude, summary, chain })
 }
 

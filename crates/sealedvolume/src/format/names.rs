@@ -51,6 +51,12 @@ pub fn number(name: &str) -> Option<u64> {
     }
 }
 
+/// The salt in the name of a map object.
+pub fn salt(name: &str) -> Option<[u8; 16]> {
+    let (Some(Kind::Map), Some((_, digits))) = (kind(name), name.split_once('/')) else { return None };
+    u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +66,8 @@ mod tests {
         assert_eq!((log(10), checkpoint(255)), ("l/000000000000000a".into(), "c/00000000000000ff".into()));
         assert_eq!(map(&[0xab; 16]), format!("m/{}", "ab".repeat(16)));
         assert_eq!((kind(&log(3)), number(&log(3))), (Some(Kind::Log), Some(3)));
+        assert_eq!(salt(&map(&std::array::from_fn(|at| at as u8))), Some(std::array::from_fn(|at| at as u8)));
+        assert_eq!(salt(&log(3)), None);
         assert_eq!((kind(&map(&[7; 16])), number(&map(&[7; 16]))), (Some(Kind::Map), None));
         for bad in [
             "",

@@ -3,7 +3,8 @@
 use atrest_codec::{Le, decode, encode};
 
 use super::{
-    Aead, FormatError, FormatId, MOST_LEAF, MOST_NUMBER, MOST_ROOT, MOST_SLOTS, MOST_SUMMARY, VERSION,
+    Aead, FormatError, FormatId, MOST_LEVEL, MOST_NODE, MOST_NUMBER, MOST_ROOT, MOST_SLOTS, MOST_SUMMARY,
+    VERSION,
 };
 
 /// Bytes in a prelude.
@@ -30,11 +31,11 @@ pub struct Prelude {
     pub kind: Kind,
     /// How it is sealed.
     pub aead: Aead,
-    /// Blocks in a log object; 0 in others.
+    /// Blocks in a log object, the level of a map object, 0 in others.
     pub slots: u32,
-    /// Bytes of the summary, the leaf or the root, without tags.
+    /// Bytes of the summary, the node or the root, without tags.
     pub summary_len: u32,
-    /// Number of a log object, number of the log object before a checkpoint, or which leaf of the map.
+    /// Number of a log object, number of the log object before a checkpoint, or which node of its level a map object is.
     pub number: u64,
     /// The volume.
     pub format: FormatId,
@@ -42,6 +43,8 @@ pub struct Prelude {
     pub session: [u8; 32],
     /// Drawn for each object.
     pub salt: [u8; 16],
+    /// Which of the keys that the volume has had, counted from 0.
+    pub epoch: u32,
 }
 
 impl Prelude {
@@ -60,7 +63,7 @@ impl Prelude {
             [kind, self.aead.number()],
             Le(self.slots),
             Le(self.summary_len),
-            Le(0_u32), // the key epoch: a volume has one key
+            Le(self.epoch),
             (Le(self.number), self.format, self.session, self.salt),
         ))
     }
@@ -73,8 +76,8 @@ impl Prelude {
     /// The prelude that these bytes are, and the commitment, which the caller compares.
     ///
     /// # Errors
-    /// [`FormatError::Foreign`], [`FormatError::Version`], [`FormatError::Limit`]; [`FormatError::Layout`] for a kind, a cipher or
-    /// a key epoch that there is not.
+    /// [`FormatError::Foreign`], [`FormatError::Version`], [`FormatError::Limit`]; [`FormatError::Layout`] for a kind or a
+    /// cipher that there is not.
     pub fn decode(bytes: &[u8; PRELUDE_LEN]) -> Result<(Self, [u8; 32]), FormatError> {
         type Numbers = (Le<u32>, Le<u32>, Le<u32>, Le<u64>);
         type Fields = ([u8; 8], Le<u16>, [u8; 2], Numbers, (FormatId, [u8; 32], [u8; 16], [u8; 32]));
@@ -89,17 +92,14 @@ impl Prelude {
         }
         let (kind, most, slots_fit) = match kind {
             1 => (Kind::Log, MOST_SUMMARY, slots <= MOST_SLOTS),
-            2 => (Kind::Map, MOST_LEAF, slots == 0),
+            2 => (Kind::Map, MOST_NODE, slots <= MOST_LEVEL),
             3 => (Kind::Checkpoint, MOST_ROOT, slots == 0),
             _ => return Err(FormatError::Layout),
         };
         if !slots_fit || summary_len > most || number > MOST_NUMBER {
             return Err(FormatError::Limit);
         }
-        if epoch != 0 {
-            return Err(FormatError::Layout);
-        }
         let aead = Aead::from_number(aead).ok_or(FormatError::Layout)?;
-        Ok((Self { kind, aead, slots, summary_len, number, format, session, salt }, commitment))
+        Ok((Self { kind, aead, slots, summary_len, number, format, session, salt, epoch }, commitment))
     }
 }

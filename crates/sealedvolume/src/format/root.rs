@@ -1,12 +1,15 @@
 //! Checkpoints: prelude, root, root again, prelude again.
 
+use core::fmt;
+
 use atrest_codec::Reader;
+use atrest_secret::{VolumeKey, wipe};
 
 use super::log::{open_sealed, put_sealed};
 use super::prelude::{PRELUDE_LEN, Prelude};
 use super::{
-    Aead, Chain, FormatError, Keys, Kind, LEAF_BLOCKS, MOST_BLOCKS, MOST_LEAF, MOST_NUMBER, MOST_ROOT,
-    MOST_SNAPSHOTS, MOST_WINDOW, Part, TAG_LEN, summary,
+    Aead, Chain, FormatError, FormatId, Keys, Kind, MOST_BLOCKS, MOST_KEYS, MOST_LEVEL, MOST_NODE,
+    MOST_NUMBER, MOST_ROOT, MOST_SNAPSHOTS, MOST_WINDOW, Part, TAG_LEN, summary,
 };
 
 /// The state of a volume after a log object.
@@ -28,25 +31,25 @@ pub struct Root {
     pub trusted: bool,
     /// Size of the volume in blocks.
     pub blocks: u64,
-    /// The leaves of the map, by their number. What has no leaf reads as zeros.
-    pub leaves: Vec<LeafRef>,
+    /// The highest node of the map, the first of its level. Without one all blocks read as zeros, as those behind it do.
+    pub map: Option<Prelude>,
+    /// Keys of objects that the volume's present key has not made, by their volume and epoch.
+    pub keys: Vec<OtherKey>,
     /// The snapshots, by their identifiers.
     pub snapshots: Vec<SnapshotRef>,
 }
 
-/// A leaf of the map: its identity but for the volume's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeafRef {
-    /// Which leaf.
-    pub number: u64,
-    /// The session that made it.
-    pub session: [u8; 32],
-    /// Its salt.
-    pub salt: [u8; 16],
-    /// Bytes in it, without the tag.
-    pub len: u32,
-    /// How it is sealed.
-    pub aead: Aead,
+/// A key with which objects were made that a volume needs: one that it had before, or that of the volume that it is a clone of.
+#[derive(PartialEq, Eq)]
+pub struct OtherKey {
+    /// The volume that has made the objects.
+    pub format: FormatId,
+    /// Which of that volume's keys it is.
+    pub epoch: u32,
+    /// The volume key, of 32 bytes.
+    pub key: VolumeKey,
+    /// Where the objects are, as whoever opens volumes names stores; nothing for the volume's own store.
+    pub place: String,
 }
 
 /// A snapshot.
@@ -60,21 +63,22 @@ pub struct SnapshotRef {
     pub checkpoint: u64,
     /// Salt of that checkpoint.
     pub salt: [u8; 16],
+    /// Volumes that are clones of it, and need what it needs.
+    pub clones: Vec<FormatId>,
 }
 
-impl LeafRef {
-    /// The prelude of the leaf.
-    pub fn prelude(&self, format: [u8; 16]) -> Prelude {
-        Prelude {
-            kind: Kind::Map,
-            aead: self.aead,
-            slots: 0,
-            summary_len: self.len,
-            number: self.number,
-            format,
-            session: self.session,
-            salt: self.salt,
-        }
+impl fmt::Debug for OtherKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("OtherKey");
+        shown.field("format", &self.format).field("epoch", &self.epoch).field("place", &self.place);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl Clone for OtherKey {
+    fn clone(&self) -> Self {
+        let key = VolumeKey::copy_from(self.key.expose());
+        Self { format: self.format, epoch: self.epoch, key, place: self.place.clone() }
     }
 }
 
@@ -83,8 +87,9 @@ impl LeafRef {
 /// # Errors
 /// [`FormatError::Limit`] if it is longer than the format allows.
 pub fn seal_root(keys: &Keys, mut prelude: Prelude, root: &Root) -> Result<(Prelude, Vec<u8>), FormatError> {
-    let clear = encode(root)?;
+    let mut clear = encode(root)?;
     prelude.kind = Kind::Checkpoint;
+    prelude.epoch = keys.epoch();
     prelude.slots = 0;
     prelude.number = root.number;
     prelude.summary_len = u32::try_from(clear.len()).map_err(|_| FormatError::Limit)?;
@@ -95,6 +100,7 @@ pub fn seal_root(keys: &Keys, mut prelude: Prelude, root: &Root) -> Result<(Prel
     let mut bytes = front.to_vec();
     put_sealed(&mut bytes, &cipher, Part::RootA, &clear)?;
     put_sealed(&mut bytes, &cipher, Part::RootB, &clear)?;
+    wipe(&mut clear); // there may be keys in it
     bytes.extend_from_slice(&front);
     Ok((prelude, bytes))
 }
@@ -130,14 +136,17 @@ fn open_by(
     let (first, second) = (reader.bytes(sealed)?, reader.bytes(sealed)?);
     reader.bytes(PRELUDE_LEN)?;
     reader.finish().map_err(|_| FormatError::Length)?;
-    let clear =
+    let mut clear =
         open_sealed(&cipher, Part::RootA, first).or_else(|_| open_sealed(&cipher, Part::RootB, second))?;
-    Ok((prelude, decode(&clear, number)?))
+    let root = decode(&clear, number);
+    wipe(&mut clear);
+    Ok((prelude, root?))
 }
 
 fn encode(root: &Root) -> Result<Vec<u8>, FormatError> {
     let count = |len: usize| u32::try_from(len).map(u32::to_le_bytes).map_err(|_| FormatError::Limit);
-    if root.snapshots.len() > MOST_SNAPSHOTS as usize {
+    let lengths = root.keys.iter().all(|other| other.key.len() == 32);
+    if !lengths || root.keys.len() > MOST_KEYS as usize || root.snapshots.len() > MOST_SNAPSHOTS as usize {
         return Err(FormatError::Limit);
     }
     let mut out = Vec::new();
@@ -149,13 +158,28 @@ fn encode(root: &Root) -> Result<Vec<u8>, FormatError> {
     out.push(root.window);
     out.push(root.trusted.into());
     out.extend_from_slice(&root.blocks.to_le_bytes());
-    out.extend_from_slice(&count(root.leaves.len())?);
-    for leaf in &root.leaves {
-        out.extend_from_slice(&leaf.number.to_le_bytes());
-        out.extend_from_slice(&leaf.session);
-        out.extend_from_slice(&leaf.salt);
-        out.extend_from_slice(&leaf.len.to_le_bytes());
-        out.push(leaf.aead.number());
+    match &root.map {
+        None => out.push(0),
+        Some(node) => {
+            out.push(1);
+            out.push(u8::try_from(node.slots).map_err(|_| FormatError::Limit)?);
+            out.push(node.aead.number());
+            out.extend_from_slice(&node.summary_len.to_le_bytes());
+            out.extend_from_slice(&node.format);
+            out.extend_from_slice(&node.session);
+            out.extend_from_slice(&node.salt);
+            out.extend_from_slice(&node.epoch.to_le_bytes());
+        }
+    }
+    out.extend_from_slice(&count(root.keys.len())?);
+    for other in &root.keys {
+        out.extend_from_slice(&other.format);
+        out.extend_from_slice(&other.epoch.to_le_bytes());
+        out.extend_from_slice(other.key.expose());
+        out.extend_from_slice(
+            &u16::try_from(other.place.len()).map_err(|_| FormatError::Limit)?.to_le_bytes(),
+        );
+        out.extend_from_slice(other.place.as_bytes());
     }
     out.extend_from_slice(&count(root.snapshots.len())?);
     for snapshot in &root.snapshots {
@@ -164,6 +188,8 @@ fn encode(root: &Root) -> Result<Vec<u8>, FormatError> {
         out.extend_from_slice(&snapshot.salt);
         out.push(u8::try_from(snapshot.name.len()).map_err(|_| FormatError::Limit)?);
         out.extend_from_slice(snapshot.name.as_bytes());
+        out.push(u8::try_from(snapshot.clones.len()).map_err(|_| FormatError::Limit)?);
+        snapshot.clones.iter().for_each(|clone| out.extend_from_slice(clone));
     }
     Ok(out)
 }
@@ -186,16 +212,12 @@ fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
     if window == 0 || window > MOST_WINDOW || blocks > MOST_BLOCKS {
         return Err(FormatError::Limit);
     }
-    let mut leaves = Vec::<LeafRef>::new();
-    for _ in 0..reader.le32()? {
-        let leaf = leaf(&mut reader)?;
-        let first = leaf.number.checked_mul(LEAF_BLOCKS).ok_or(FormatError::Limit)?;
-        let ordered = leaves.last().is_none_or(|last| last.number < leaf.number);
-        if first >= blocks || leaf.len > MOST_LEAF || !ordered {
-            return Err(FormatError::Limit);
-        }
-        leaves.push(leaf);
-    }
+    let map = match reader.u8()? {
+        0 => None,
+        1 => Some(top(&mut reader)?),
+        _ => return Err(FormatError::Layout),
+    };
+    let keys = other_keys(&mut reader)?;
     let mut snapshots = Vec::<SnapshotRef>::new();
     let count = reader.le32()?;
     if count > MOST_SNAPSHOTS {
@@ -203,18 +225,45 @@ fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
     }
     for _ in 0..count {
         let (id, checkpoint, salt) = (reader.le64()?, reader.le64()?, reader.array()?);
-        let snapshot = SnapshotRef { id, checkpoint, salt, name: summary::name(&mut reader)? };
+        let name = summary::name(&mut reader)?;
+        let clones = (0..reader.u8()?).map(|_| reader.array()).collect::<Result<_, _>>()?;
+        let snapshot = SnapshotRef { id, name, checkpoint, salt, clones };
         if checkpoint > number || snapshots.last().is_some_and(|last| last.id >= id) {
             return Err(FormatError::Limit);
         }
         snapshots.push(snapshot);
     }
     reader.finish()?;
-    Ok(Root { number, chain, successor, session, ordinal, window, trusted, blocks, leaves, snapshots })
+    Ok(Root { number, chain, successor, session, ordinal, window, trusted, blocks, map, keys, snapshots })
 }
 
-fn leaf(reader: &mut Reader<'_>) -> Result<LeafRef, FormatError> {
-    let (number, session, salt, len) = (reader.le64()?, reader.array()?, reader.array()?, reader.le32()?);
-    let aead = Aead::from_number(reader.u8()?).ok_or(FormatError::Layout)?;
-    Ok(LeafRef { number, session, salt, len, aead })
+fn top(reader: &mut Reader<'_>) -> Result<Prelude, FormatError> {
+    let (level, aead) =
+        (u32::from(reader.u8()?), Aead::from_number(reader.u8()?).ok_or(FormatError::Layout)?);
+    let summary_len = reader.le32()?;
+    let (format, session, salt, epoch) = (reader.array()?, reader.array()?, reader.array()?, reader.le32()?);
+    if level > MOST_LEVEL || summary_len > MOST_NODE {
+        return Err(FormatError::Limit);
+    }
+    let (kind, slots, number) = (Kind::Map, level, 0);
+    Ok(Prelude { kind, aead, slots, summary_len, number, format, session, salt, epoch })
+}
+
+fn other_keys(reader: &mut Reader<'_>) -> Result<Vec<OtherKey>, FormatError> {
+    let mut keys = Vec::<OtherKey>::new();
+    let count = reader.le32()?;
+    if count > MOST_KEYS {
+        return Err(FormatError::Limit);
+    }
+    for _ in 0..count {
+        let (format, epoch) = (reader.array()?, reader.le32()?);
+        let key = VolumeKey::copy_from(reader.bytes(32)?);
+        let len = reader.le16()?;
+        let place = core::str::from_utf8(reader.bytes(len.into())?).map_err(|_| FormatError::Layout)?;
+        if keys.last().is_some_and(|last| (last.format, last.epoch) >= (format, epoch)) {
+            return Err(FormatError::Layout);
+        }
+        keys.push(OtherKey { format, epoch, key, place: place.to_owned() });
+    }
+    Ok(keys)
 }

@@ -2,7 +2,7 @@
 
 use atrest_codec::{Le, Reader, encode};
 
-use super::{Chain, FormatError, MOST_BLOCKS, MOST_NUMBER, counts};
+use super::{Chain, FormatError, FormatId, MOST_BLOCKS, MOST_NUMBER, counts};
 
 /// Bytes before the extents.
 const FIXED: usize = 128;
@@ -60,6 +60,20 @@ pub enum Operation {
         /// Its identifier.
         id: u64,
     },
+    /// A volume is a clone of a snapshot from now on.
+    SnapshotCloned {
+        /// Its identifier.
+        id: u64,
+        /// The identifier of the clone's format.
+        clone: FormatId,
+    },
+    /// A clone needs a snapshot no more.
+    CloneGone {
+        /// The snapshot's identifier.
+        id: u64,
+        /// The identifier of the clone's format.
+        clone: FormatId,
+    },
     /// The volume has another size from the next log object on. What lies behind its end is given up.
     Resized {
         /// Blocks.
@@ -107,6 +121,11 @@ impl Summary {
                 Operation::Resized { blocks } => {
                     out.push(3);
                     out.extend_from_slice(&blocks.to_le_bytes());
+                }
+                Operation::SnapshotCloned { id, clone } | Operation::CloneGone { id, clone } => {
+                    out.push(if matches!(operation, Operation::SnapshotCloned { .. }) { 4 } else { 5 });
+                    out.extend_from_slice(&id.to_le_bytes());
+                    out.extend_from_slice(clone);
                 }
             }
         }
@@ -184,6 +203,8 @@ impl Summary {
                     false => Ok(Operation::Resized { blocks }),
                 }
             }
+            4 => Ok(Operation::SnapshotCloned { id: reader.le64()?, clone: reader.array()? }),
+            5 => Ok(Operation::CloneGone { id: reader.le64()?, clone: reader.array()? }),
             _ => Err(FormatError::Layout),
         }
     }

@@ -1,13 +1,17 @@
 //! A store in a directory: a file for each object, in a directory for each kind. Any program may copy it: files never change.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::OFlags;
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, fsync, linkat, mkdirat, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
 
 use super::{ObjectStore, Put, StoreError};
 use crate::format::{Kind, names};
@@ -16,10 +20,15 @@ use crate::format::{Kind, names};
 const KINDS: [&str; 4] = ["h", "l", "m", "c"];
 /// Files that are being written lie here.
 const UNFINISHED: &str = "t";
-/// Who holds it writes, of this machine's processes.
-const LOCK: &str = "t/writer";
-/// Who reads has a shared lock on it, of this machine's processes, and who collects an exclusive one.
-const READERS: &str = "t/readers";
+/// Who holds it writes, of this machine's processes. It lies among the unfinished.
+const LOCK: &str = "writer";
+/// Who reads has a shared lock on it, of this machine's processes, and who collects an exclusive one. It lies there, too.
+const READERS: &str = "readers";
+/// A directory, and no link to one.
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// No link, and nothing that is waited for.
+const PLAIN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 /// What has been unfinished for so long was left by a program that ended.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
@@ -28,8 +37,8 @@ const LEFT: Duration = Duration::from_secs(24 * 3600);
 /// An object is written to a file of another name and synchronised; then it is linked to its own name, which fails where there is
 /// one, and the directory is synchronised. A loss of power leaves a whole object or none. The file system must have hard links.
 ///
-/// Whoever owns the directory may put a link in the place of one of those in it. Such a store is refused: what a link names is
-/// somebody else's, and nothing is read, written or removed there.
+/// Whoever owns the directory may put a link in the place of one of those in it, at any time. Such a store is refused: what a link names is
+/// somebody else's, and nothing is read, written or removed there. Each directory is opened, and what is done in it is done by that handle.
 #[derive(Debug)]
 pub struct DirectoryStore {
     root: PathBuf,
@@ -54,71 +63,74 @@ impl DirectoryStore {
     /// # Errors
     /// [`StoreError::Os`] if there is no such directory, or if something else has the name of a directory in it.
     pub fn to_read(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let root = root.into();
-        match fs::metadata(&root) {
-            Ok(data) if data.is_dir() => {}
-            Ok(_) => return Err(no_directory()),
-            Err(error) => return Err(told(error)),
-        }
+        let store = Self { root: root.into(), failed: AtomicBool::new(false) };
+        let base = store.base()?;
         for name in KINDS.into_iter().chain([UNFINISHED]) {
-            own(root.join(name))?;
+            inside(&base, name)?;
         }
-        Ok(Self { root, failed: AtomicBool::new(false) })
+        Ok(store)
+    }
+
+    /// The directory of the store, which may be named by a link: who names it says so.
+    fn base(&self) -> Result<OwnedFd, StoreError> {
+        openat(CWD, &self.root, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(os)
+    }
+
+    /// A directory in it, if it is there.
+    fn folder(&self, name: &str) -> Result<Option<OwnedFd>, StoreError> {
+        inside(&self.base()?, name)
+    }
+
+    /// The directory that an object belongs in, if it is there, and its name in there.
+    fn place<'a>(&self, name: &'a str) -> Result<(Option<OwnedFd>, &'a str), StoreError> {
+        names::kind(name).ok_or(StoreError::Name)?;
+        let (kind, file) = name.split_once('/').ok_or(StoreError::Name)?;
+        Ok((self.folder(kind)?, file))
     }
 
     /// Makes the directories that are missing: of a copy, those that were empty.
     fn lay_out(&self) -> Result<(), StoreError> {
+        let base = self.base()?;
         let mut made = false;
         for name in KINDS.into_iter().chain([UNFINISHED]) {
-            let directory = self.root.join(name);
-            if is_own(&directory) {
+            if inside(&base, name)?.is_some() {
                 continue;
             }
             made = true;
-            match fs::create_dir(&directory) {
-                Ok(()) => {}
+            match mkdirat(&base, name, Mode::from_raw_mode(0o777)) {
                 // Another process may have made it; or it is something else.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_own(&directory) => {}
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(no_directory()),
-                Err(error) => return Err(told(error)),
+                Ok(()) | Err(Errno::EXIST) => inside(&base, name)?.map(drop).ok_or(no_directory())?,
+                Err(error) => return Err(os(error)),
             }
         }
-        if made { self.sync(&self.root) } else { Ok(()) }
+        if made { self.sync(&base) } else { Ok(()) }
     }
 
     fn sweep(&self) -> Result<(), StoreError> {
-        for entry in fs::read_dir(own(self.root.join(UNFINISHED))?).map_err(told)? {
-            let entry = entry.map_err(told)?;
-            if !entry.file_name().to_str().is_some_and(is_unfinished) {
+        let Some(unfinished) = self.folder(UNFINISHED)? else { return Ok(()) };
+        for name in listed(&unfinished)? {
+            if !is_unfinished(&name) {
                 continue;
             }
-            let age = entry
-                .metadata()
-                .and_then(|data| data.modified())
-                .map(|at| SystemTime::now().duration_since(at));
-            if matches!(age, Ok(Ok(age)) if age > LEFT) {
+            let Ok(data) = statat(&unfinished, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(made) = u64::try_from(data.st_mtime) else { continue };
+            let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(made));
+            if matches!(age, Ok(age) if age > LEFT) {
                 // intended: somebody else may sweep, too, or nothing can be removed here. It is in nobody's way.
-                let _ = fs::remove_file(entry.path());
+                let _ = unlinkat(&unfinished, name.as_str(), AtFlags::empty());
             }
         }
         Ok(())
     }
 
-    fn path(&self, name: &str) -> Result<PathBuf, StoreError> {
-        names::kind(name).ok_or(StoreError::Name)?;
-        let (kind, _) = name.split_once('/').ok_or(StoreError::Name)?;
-        own(self.root.join(kind))?;
-        Ok(self.root.join(name))
-    }
-
     /// Makes what a directory holds durable, for good.
-    fn sync(&self, directory: &Path) -> Result<(), StoreError> {
+    fn sync(&self, directory: &OwnedFd) -> Result<(), StoreError> {
         if self.failed.load(Ordering::Acquire) {
             return Err(StoreError::EarlierFailure);
         }
-        File::open(directory).and_then(|file| file.sync_all()).map_err(|error| {
+        fsync(directory).map_err(|error| {
             self.failed.store(true, Ordering::Release);
-            told(error)
+            os(error)
         })
     }
 
@@ -126,78 +138,72 @@ impl DirectoryStore {
     fn unfinished(&self, bytes: &[u8]) -> Result<Unfinished, StoreError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         loop {
+            let Some(folder) = self.folder(UNFINISHED)? else {
+                self.lay_out()?;
+                continue;
+            };
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            let directory = own(self.root.join(UNFINISHED))?;
-            let path = directory.join(format!("{}-{number}", std::process::id()));
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-                Ok(mut file) => {
-                    let unfinished = Unfinished(path);
+            let name = format!("{}-{number}", std::process::id());
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | PLAIN;
+            match openat(&folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => {
+                    let (unfinished, mut file) = (Unfinished { folder, name }, File::from(file));
                     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(told)?;
                     return Ok(unfinished);
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => {
-                    self.lay_out()?
-                }
-                Err(error) => return Err(told(error)),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(os(error)),
             }
         }
     }
 
     /// The file that an object is. What is no file is none of ours, and is not waited for.
     fn file(&self, name: &str) -> Result<Option<File>, StoreError> {
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        match OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(self.path(name)?) {
+        let (Some(folder), name) = self.place(name)? else { return Ok(None) };
+        match openat(&folder, name, OFlags::RDONLY | PLAIN, Mode::empty()).map(File::from) {
             Ok(file) if file.metadata().map_err(told)?.is_file() => Ok(Some(file)),
             Ok(_) => Err(StoreError::Name),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(told(error)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(os(error)),
         }
     }
 
     /// A file that is locked, made where it may be written and is missing. What is no file is none of ours, and is not waited for.
     fn lock_file(&self, name: &str, write: bool) -> Result<File, StoreError> {
-        let file = OpenOptions::new()
-            .read(!write)
-            .write(write)
-            .create(write)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
-            .open(self.root.join(name))
-            .map_err(told)?;
+        let folder = self.folder(UNFINISHED)?.ok_or(os(Errno::NOENT))?;
+        let how = if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
+        let file = openat(&folder, name, how | PLAIN, Mode::RUSR | Mode::WUSR).map(File::from).map_err(os)?;
         if file.metadata().map_err(told)?.is_file() { Ok(file) } else { Err(StoreError::Name) }
-    }
-
-    fn parent(&self, name: &str) -> Result<PathBuf, StoreError> {
-        self.path(name)?.parent().map(Path::to_owned).ok_or(StoreError::Name)
     }
 }
 
 impl ObjectStore for DirectoryStore {
     fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
-        let (path, parent) = (self.path(name)?, self.parent(name)?);
+        names::kind(name).ok_or(StoreError::Name)?;
         self.lay_out()?;
+        let (Some(folder), name) = self.place(name)? else { return Err(os(Errno::NOENT)) };
         let unfinished = self.unfinished(bytes)?;
-        match fs::hard_link(&unfinished.0, path) {
+        match linkat(&unfinished.folder, unfinished.name.as_str(), &folder, name, AtFlags::empty()) {
             Ok(()) => {
-                self.sync(&parent)?;
+                self.sync(&folder)?;
                 Ok(Put::Stored)
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Errno::EXIST) => {
                 // It may be ours, of a try that failed after the link.
-                self.sync(&parent)?;
+                self.sync(&folder)?;
                 Ok(Put::Exists)
             }
-            Err(error) => Err(told(error)),
+            Err(error) => Err(os(error)),
         }
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let (path, parent) = (self.path(name)?, self.parent(name)?);
+        names::kind(name).ok_or(StoreError::Name)?;
+        self.lay_out()?;
+        let (Some(folder), name) = self.place(name)? else { return Err(os(Errno::NOENT)) };
         let unfinished = self.unfinished(bytes)?;
-        fs::rename(&unfinished.0, path).map_err(told)?;
-        self.sync(&parent)
+        renameat(&unfinished.folder, unfinished.name.as_str(), &folder, name).map_err(os)?;
+        self.sync(&folder)
     }
 
     fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
@@ -222,19 +228,12 @@ impl ObjectStore for DirectoryStore {
             Kind::Checkpoint => "c",
             Kind::Header => "h",
         };
-        let mut found = std::collections::BTreeSet::new();
-        let entries = match fs::read_dir(own(self.root.join(letter))?) {
-            Ok(entries) => entries,
-            // Nothing of the kind was ever stored, or a copy left the empty directory out.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => {
-                return Ok(Vec::new());
-            }
-            Err(error) => return Err(told(error)),
-        };
-        for entry in entries {
-            let file = entry.map_err(told)?.file_name();
-            // Other files are none of ours: copies that a tool has made of a conflict, and what has no text for a name.
-            let Some(name) = file.to_str().map(|file| format!("{letter}/{file}")) else { continue };
+        // Nothing of the kind was ever stored, or a copy left the empty directory out.
+        let Some(folder) = self.folder(letter)? else { return Ok(Vec::new()) };
+        let mut found = BTreeSet::new();
+        for file in listed(&folder)? {
+            // Other files are none of ours: copies that a tool has made of a conflict, for example.
+            let name = format!("{letter}/{file}");
             if names::kind(&name) == Some(kind) && after.is_none_or(|after| name.as_str() > after) {
                 // All at once: a directory is read as a whole, whatever is taken of it.
                 found.insert(name);
@@ -244,17 +243,18 @@ impl ObjectStore for DirectoryStore {
     }
 
     fn len_of(&self, name: &str) -> Result<Option<u64>, StoreError> {
-        match fs::symlink_metadata(self.path(name)?) {
-            Ok(data) => Ok(Some(data.len())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(told(error)),
+        let (Some(folder), name) = self.place(name)? else { return Ok(None) };
+        match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(data) => u64::try_from(data.st_size).map(Some).map_err(|_| StoreError::Name),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(os(error)),
         }
     }
 
     fn hold(&self) -> Result<Option<File>, StoreError> {
         self.lay_out()?;
         // Whoever made the directories may have ended before they were durable.
-        self.sync(&self.root)?;
+        self.sync(&self.base()?)?;
         self.sweep()?;
         let file = self.lock_file(LOCK, true)?;
         match file.try_lock() {
@@ -265,7 +265,7 @@ impl ObjectStore for DirectoryStore {
     }
 
     fn hold_to_read(&self) -> Result<Option<File>, StoreError> {
-        own(self.root.join(UNFINISHED))?;
+        self.folder(UNFINISHED)?;
         // intended: a copy may lack it and lie where nothing can be made. Then nobody collects there either.
         let made = self.lock_file(READERS, false).or_else(|_| self.lock_file(READERS, true));
         let Ok(file) = made else { return Ok(None) };
@@ -287,36 +287,46 @@ impl ObjectStore for DirectoryStore {
     }
 
     fn delete(&self, name: &str) -> Result<(), StoreError> {
-        match fs::remove_file(self.path(name)?) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(told(error)),
-            _ => Ok(()),
+        let (Some(folder), name) = self.place(name)? else { return Ok(()) };
+        match unlinkat(&folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(os(error)),
         }
     }
 }
 
 /// A file that goes when this does. It has another name as well by then, or nobody wants it.
-struct Unfinished(PathBuf);
+struct Unfinished {
+    folder: OwnedFd,
+    name: String,
+}
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
         // intended: one that stays, or has been renamed, is in nobody's way; it is swept later.
-        let _ = fs::remove_file(&self.0);
+        let _ = unlinkat(&self.folder, self.name.as_str(), AtFlags::empty());
     }
 }
 
-/// Whether it is a directory itself, and no link to one.
-fn is_own(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|data| data.is_dir())
+/// A directory in another one, if it is there. Something else of that name, a link to one as well, is refused.
+fn inside(base: &OwnedFd, name: &str) -> Result<Option<OwnedFd>, StoreError> {
+    match openat(base, name, DIRECTORY, Mode::empty()) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::NOTDIR | Errno::LOOP) => Err(no_directory()),
+        Err(error) => Err(os(error)),
+    }
 }
 
-/// The path of a directory in the store, unless something else has its name. It may not be there.
-fn own(path: PathBuf) -> Result<PathBuf, StoreError> {
-    match fs::symlink_metadata(&path) {
-        Ok(data) if data.is_dir() => Ok(path),
-        Ok(_) => Err(no_directory()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path),
-        Err(error) => Err(told(error)),
+/// Names in a directory, but for those that are no text.
+fn listed(folder: &OwnedFd) -> Result<Vec<String>, StoreError> {
+    let mut all = Vec::new();
+    for entry in Dir::read_from(folder).map_err(os)? {
+        if let Ok(name) = entry.map_err(os)?.file_name().to_str() {
+            all.push(name.to_owned());
+        }
     }
+    Ok(all)
 }
 
 /// Whether a file among the unfinished has the name of one: the number of a process and one of its own.
@@ -326,10 +336,14 @@ fn is_unfinished(name: &str) -> bool {
 }
 
 fn no_directory() -> StoreError {
-    StoreError::Os(rustix::io::Errno::NOTDIR.raw_os_error())
+    os(Errno::NOTDIR)
 }
 
 fn told(error: io::Error) -> StoreError {
     // intended: an error without a number is the standard library's own, such as a write of zero bytes.
-    StoreError::Os(error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error()))
+    StoreError::Os(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()))
+}
+
+fn os(error: Errno) -> StoreError {
+    StoreError::Os(error.raw_os_error())
 }

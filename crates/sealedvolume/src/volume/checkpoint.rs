@@ -1,11 +1,9 @@
-//! Checkpoints: the map as leaves, and a root that names them. Only of a state that is stored and anchored.
-
-use std::collections::BTreeSet;
+//! Checkpoints: the map as nodes, and a root that names the highest. Only of a state that is stored and anchored.
 
 use super::VolumeError;
 use super::core::{Core, PendingCheckpoint, Writer};
-use super::extents::{Extents, Place};
-use crate::format::{Kind, LEAF_BLOCKS, Leaf, LeafEntry, LeafRef, Root, names, seal_leaf, seal_root};
+use super::map::Making;
+use crate::format::{Kind, Prelude, Root, names, seal_root};
 
 /// Log objects that a checkpoint waits for at most after others have failed.
 const MOST_DELAY: u64 = 4096;
@@ -24,7 +22,7 @@ impl Writer {
 impl Core {
     pub(crate) fn checkpoint(&mut self) -> Result<(), VolumeError> {
         self.flush(true)?;
-        let made = self.settle().and_then(|()| self.new_checkpoint());
+        let made = self.settle().and_then(|()| self.new_checkpoint(false));
         let since = self.writer()?.since_checkpoint;
         let writer = self.writer()?;
         writer.checkpoint_delay = match made {
@@ -43,37 +41,28 @@ impl Core {
         let writer = writer.as_mut().ok_or(VolumeError::ReadOnly)?;
         let Some(pending) = &writer.pending else { return Ok(()) };
         objects.put(&names::checkpoint(pending.number), &pending.bytes)?;
-        let Some(PendingCheckpoint { number, salt, leaves, .. }) = writer.pending.take() else {
+        let Some(PendingCheckpoint { number, salt, map, .. }) = writer.pending.take() else {
             return Ok(());
         };
-        // What the log has said since lies over these leaves, and over itself as it was then.
-        state.leaves = leaves;
+        // What the log has said since lies over this map, and over itself as it was then.
+        state.map.top = map;
         writer.is_stored(number, salt);
         Ok(())
     }
 
-    fn new_checkpoint(&mut self) -> Result<(), VolumeError> {
+    /// A checkpoint whose map is made anew, as far as another key or another volume has made it.
+    pub(super) fn renew(&mut self) -> Result<(), VolumeError> {
+        self.touch()?;
+        self.settle()?;
+        self.new_checkpoint(true)
+    }
+
+    fn new_checkpoint(&mut self, whole: bool) -> Result<(), VolumeError> {
         let number = self.state.head.number;
         if self.writer()?.checkpoints.last().is_some_and(|(newest, _)| *newest == number) {
             return Ok(());
         }
-        let mut leaves = self.state.leaves.clone();
-        let mut stored_now = Vec::new();
-        for leaf in self.touched() {
-            match self.store_leaf(leaf) {
-                Ok(Some(stored)) => {
-                    stored_now.push(stored.salt);
-                    leaves.insert(leaf, stored);
-                }
-                Ok(None) => {
-                    leaves.remove(&leaf);
-                }
-                Err(error) => {
-                    self.forget(&stored_now);
-                    return Err(error);
-                }
-            }
-        }
+        let (map, stored_now) = self.new_map(whole)?;
         let Self { objects, state, writer, .. } = self;
         let writer = writer.as_mut().ok_or(VolumeError::ReadOnly)?;
         let root = Root {
@@ -85,7 +74,8 @@ impl Core {
             window: state.window as u8, // it came from a root
             trusted: state.trusted,
             blocks: state.blocks,
-            leaves: leaves.values().copied().collect(),
+            map,
+            keys: state.keys.clone(),
             snapshots: state.snapshots.values().cloned().collect(),
         };
         let prelude = objects.prelude(&mut writer.random, Kind::Checkpoint, number, state.session)?;
@@ -98,10 +88,10 @@ impl Core {
         };
         let salt = prelude.salt;
         if let Err(error) = objects.put(&names::checkpoint(number), &bytes) {
-            writer.pending = Some(PendingCheckpoint { number, salt, bytes, leaves });
+            writer.pending = Some(PendingCheckpoint { number, salt, bytes, map });
             return Err(error);
         }
-        state.leaves = leaves;
+        state.map.top = map;
         state.recent.clear();
         writer.is_stored(number, salt);
         Ok(())
@@ -115,44 +105,24 @@ impl Core {
         }
     }
 
-    /// Leaves that differ from those of the last checkpoint. What was trimmed and has no leaf needs none.
-    fn touched(&self) -> BTreeSet<u64> {
-        let mut touched = BTreeSet::new();
-        for (start, len, place) in self.state.recent.iter() {
-            let leaves = start / LEAF_BLOCKS..(start + len).div_ceil(LEAF_BLOCKS);
-            match place {
-                Place::Stored(..) => touched.extend(leaves),
-                Place::Hole => touched.extend(self.state.leaves.range(leaves).map(|(leaf, _)| *leaf)),
-            }
-        }
-        touched
-    }
-
-    /// Stores a leaf as it is now. `None` if there is nothing in it.
-    fn store_leaf(&mut self, number: u64) -> Result<Option<LeafRef>, VolumeError> {
-        let (start, end) = (number * LEAF_BLOCKS, (number + 1) * LEAF_BLOCKS);
-        let mut extents = match self.state.leaves.get(&number).copied() {
-            Some(leaf) => Extents::clone(&*self.state.leaf(&self.objects, &leaf)?),
-            None => Extents::default(),
+    /// Stores the map of the present state, and returns its highest node and the salts of the nodes that are new. `whole`: of nodes that this
+    /// session makes, in place of all that another key or another volume has made.
+    fn new_map(&mut self, whole: bool) -> Result<(Option<Prelude>, Vec<[u8; 16]>), VolumeError> {
+        let Self { objects, state, writer, .. } = self;
+        let writer = writer.as_mut().ok_or(VolumeError::ReadOnly)?;
+        let (most, session) = (writer.map_buffer, state.session);
+        let mut making = Making { objects, random: &mut writer.random, session, most, stored: Vec::new() };
+        let map = match whole {
+            false => state.map.with(&mut making, &state.recent),
+            true => state.map.renewed(&mut making, &state.recent),
         };
-        for (start, len, place) in self.state.recent.within(start, end) {
-            extents.insert(start, len, place);
-        }
-        let mut entries = Vec::new();
-        for (start, len, place) in extents.iter() {
-            if let Place::Stored(object, slot) = place {
-                entries.push(LeafEntry { start, len, object: **object, slot: *slot });
+        let stored = making.stored;
+        match map {
+            Ok(map) => Ok((map, stored)),
+            Err(error) => {
+                self.forget(&stored);
+                Err(error)
             }
         }
-        if entries.is_empty() {
-            return Ok(None);
-        }
-        let session = self.state.session;
-        let writer = self.writer.as_mut().ok_or(VolumeError::ReadOnly)?;
-        let prelude = self.objects.prelude(&mut writer.random, Kind::Map, number, session)?;
-        let (prelude, bytes) = seal_leaf(&self.objects.keys, prelude, &Leaf { entries })?;
-        self.objects.put(&names::map(&prelude.salt), &bytes)?;
-        let (session, salt) = (prelude.session, prelude.salt);
-        Ok(Some(LeafRef { number, session, salt, len: prelude.summary_len, aead: prelude.aead }))
     }
 }

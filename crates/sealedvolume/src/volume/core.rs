@@ -1,6 +1,5 @@
 //! An opening of a volume, which one thread at a time has.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use super::lru::Lru;
 use super::objects::Objects;
 use super::state::State;
 use super::{Head, Observer, RandomSource};
-use crate::format::{BLOCK_LEN, LeafRef, SealedLog};
+use crate::format::{BLOCK_LEN, Prelude, SealedLog};
 
 pub(crate) struct Core {
     pub(crate) objects: Objects,
@@ -39,6 +38,8 @@ pub(crate) struct Writer {
     /// The newest two checkpoints: number and salt.
     pub(crate) checkpoints: Vec<(u64, [u8; 16])>,
     pub(crate) checkpoint_every: u64,
+    /// Runs in a branch of the map, at most.
+    pub(crate) map_buffer: usize,
     /// Log objects since the newest of them.
     pub(crate) since_checkpoint: u64,
     /// Log objects that are waited for beyond those, after checkpoints that failed.
@@ -52,7 +53,7 @@ pub(crate) struct PendingCheckpoint {
     pub(crate) number: u64,
     pub(crate) salt: [u8; 16],
     pub(crate) bytes: Vec<u8>,
-    pub(crate) leaves: BTreeMap<u64, LeafRef>,
+    pub(crate) map: Option<Prelude>,
 }
 
 /// What a block holds, which is wiped when it goes.

@@ -54,6 +54,8 @@ pub enum OpenError {
         /// The number.
         number: u64,
     },
+    /// It is a clone, and nobody has said how the volume that it is a clone of is reached.
+    Origin,
     /// The store did not answer.
     Unreachable(StoreError),
     /// No random bytes.
@@ -105,6 +107,15 @@ pub enum VolumeError {
     Limit(FormatError),
     /// There is no such snapshot.
     NoSuchSnapshot,
+    /// Other volumes are clones of the snapshot, and need it.
+    Cloned {
+        /// How many.
+        clones: usize,
+    },
+    /// That is not the volume's key.
+    WrongKey,
+    /// The header, which holds the new key, could not be stored: nobody knows which key opens the volume.
+    Header,
     /// What is to be collected was found by another opening of the volume.
     NotFoundHere,
     /// The checkpoint of a snapshot is gone, or not what was written.
@@ -129,8 +140,12 @@ impl VolumeError {
             Self::Unreachable(StoreError::Os(errno)) => Cause::Os(errno),
             Self::Unreachable(StoreError::Refused { status }) => Cause::Refused { status },
             Self::Unreachable(_) | Self::Trusted(_) | Self::Random => Cause::Silent,
-            Self::Limit(_) | Self::NoSuchSnapshot | Self::NotFoundHere => Cause::Unsupported,
-            Self::Broken => Cause::Gone,
+            Self::Limit(_)
+            | Self::NoSuchSnapshot
+            | Self::Cloned { .. }
+            | Self::WrongKey
+            | Self::NotFoundHere => Cause::Unsupported,
+            Self::Header | Self::Broken => Cause::Gone,
         };
         DeviceError::new(operation, offset, len, cause)
     }
@@ -210,6 +225,7 @@ impl fmt::Display for OpenError {
             Self::Unreadable { number } => {
                 write!(f, "object {number} can't be read, and stands where the next one belongs")
             }
+            Self::Origin => f.write_str("the volume is a clone of another one, which can't be reached from here"),
             Self::Unreachable(error) => error.fmt(f),
             Self::Random => RandomError.fmt(f),
             Self::Limit(error) => error.fmt(f),
@@ -237,6 +253,9 @@ impl fmt::Display for VolumeError {
             Self::Random => RandomError.fmt(f),
             Self::Limit(error) => error.fmt(f),
             Self::NoSuchSnapshot => f.write_str("the volume has no such snapshot"),
+            Self::Cloned { clones } => write!(f, "{clones} other volumes are clones of the snapshot, and need it"),
+            Self::WrongKey => f.write_str("that is not the key of the volume"),
+            Self::Header => f.write_str("the header with the new key was not stored, or nobody knows whether it was: open the volume again"),
             Self::NotFoundHere => {
                 f.write_str("the garbage was found before the volume was opened again: look for it anew")
             }

@@ -44,7 +44,12 @@ impl Extents {
         {
             (start, len) = (first, run + len);
         }
-        let end = start + len;
+        self.cut(start, start + len);
+        self.runs.insert(start, (len, place));
+    }
+
+    /// Forgets what is known of a range.
+    pub(crate) fn cut(&mut self, start: u64, end: u64) {
         if let Some((&first, (run, _))) = self.runs.range_mut(..start).next_back()
             && first + *run > start
         {
@@ -65,7 +70,6 @@ impl Extents {
                 self.runs.insert(end, rest);
             }
         }
-        self.runs.insert(start, (len, place));
     }
 
     /// What is known at a block: how many blocks from it on are alike, and their place. `Err` has how many are unknown.
@@ -100,8 +104,37 @@ impl Extents {
         self.runs.len()
     }
 
+    /// All runs but holes.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (u64, u64, Place)> {
+        let stored = |(_, _, place): &(u64, u64, &Place)| **place != Place::Hole;
+        self.iter().filter(stored).map(|(start, len, place)| (start, len, place.clone()))
+    }
+
+    /// How many log objects something lies in.
+    pub(crate) fn objects(&self) -> usize {
+        let salts = self.runs.values().filter_map(|(_, place)| match place {
+            Place::Hole => None,
+            Place::Stored(object, _) => Some(object.salt),
+        });
+        salts.collect::<std::collections::HashSet<_>>().len()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.runs.clear();
+    }
+}
+
+impl FromIterator<(u64, u64, Place)> for Extents {
+    fn from_iter<T: IntoIterator<Item = (u64, u64, Place)>>(runs: T) -> Self {
+        let mut extents = Self::default();
+        extents.extend(runs);
+        extents
+    }
+}
+
+impl Extend<(u64, u64, Place)> for Extents {
+    fn extend<T: IntoIterator<Item = (u64, u64, Place)>>(&mut self, runs: T) {
+        runs.into_iter().for_each(|(start, len, place)| self.insert(start, len, place));
     }
 }
 
@@ -124,6 +157,7 @@ mod tests {
                 format: [0; 16],
                 session: [0; 32],
                 salt: [0; 16],
+                epoch: 0,
             };
             Arc::new(prelude)
         };

@@ -2,14 +2,17 @@
 
 mod batch;
 mod checkpoint;
+mod clones;
 mod core;
 mod device;
 mod error;
 mod extents;
 mod lru;
+mod map;
 mod objects;
 mod open;
 mod read;
+mod rekey;
 mod snapshots;
 mod space;
 mod state;
@@ -24,12 +27,18 @@ use std::time::Duration;
 use atrest_device::TrustedStore;
 use atrest_secret::{OsRandom, Random};
 
+pub use clones::Origin;
 pub use error::{OpenError, VolumeError};
+pub use rekey::Rewritten;
 pub use snapshots::Snapshot;
 pub use space::{Garbage, Usage};
 
 use self::core::Core;
-use crate::format::{Aead, Chain, FormatError, LogObject, MOST_MAPPED, Operation};
+use crate::format::{Aead, Chain, FormatError, LogObject, MOST_BLOCKS, Operation};
+use crate::store::{ObjectStore, StoreError};
+
+/// Opens the stores of other volumes, by the places that checkpoints of clones name.
+pub type Stores = Arc<dyn Fn(&str) -> Result<Arc<dyn ObjectStore>, StoreError> + Send + Sync>;
 
 pub(crate) type RandomSource = Box<dyn Random + Send>;
 
@@ -112,12 +121,16 @@ pub struct Settings {
     pub checkpoint_every: u64,
     /// Blocks in the cache of what was read: 2048.
     pub cached_blocks: usize,
-    /// Runs in the cache of the map: 262,144.
-    pub cached_runs: usize,
+    /// Bytes that the cache of the map takes: 16 MiB.
+    pub cached_map: usize,
+    /// Runs that a branch of the map holds before it hands them down: 8192. An object in which they lie counts as three.
+    pub map_buffer: usize,
     /// How long a store that does not answer is waited for.
     pub patience: Patience,
     /// Where salts come from.
     pub random: RandomSource,
+    /// Where the volumes are that this one is a clone of. Without it clones are not opened.
+    pub stores: Option<Stores>,
     /// Who is told.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -130,12 +143,14 @@ impl Default for Settings {
             anchor_every: NonZeroU32::MIN,
             checkpoint_every: 64,
             cached_blocks: 2048,
-            cached_runs: 1 << 18,
+            cached_map: 16 << 20,
+            map_buffer: 8192,
             patience: Patience {
                 tries: NonZeroU32::MIN.saturating_add(15),
                 first_pause: Duration::from_millis(20),
             }, // cannot overflow: 1 and 15 are 16.
             random: Box::new(OsRandom),
+            stores: None,
             observer: None,
         }
     }
@@ -183,7 +198,7 @@ impl SealedVolume {
     /// # Errors
     /// [`VolumeError::Limit`] for a size that no volume can have, or what a flush fails with.
     pub fn resize(&self, blocks: u64) -> Result<(), VolumeError> {
-        if blocks == 0 || blocks > MOST_MAPPED {
+        if blocks == 0 || blocks > MOST_BLOCKS {
             return Err(VolumeError::Limit(FormatError::Limit));
         }
         self.core()?.operation(Operation::Resized { blocks })?;

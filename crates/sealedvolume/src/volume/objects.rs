@@ -1,12 +1,14 @@
 //! A store and the keys of what is in it. Here, and nowhere else, the store is asked again.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::thread;
 
 use atrest_secret::RandomError;
 
-use super::{Patience, RandomSource, VolumeError};
-use crate::format::{Aead, Keys, Kind, MOST_OBJECT, Prelude};
+use super::{OpenError, Patience, RandomSource, Settings, Stores, VolumeError};
+use crate::format::{Aead, FormatError, FormatId, Keys, Kind, MOST_OBJECT, OtherKey, Prelude};
 use crate::store::{ObjectStore, Put, StoreError};
 
 /// Objects of one volume.
@@ -14,11 +16,47 @@ use crate::store::{ObjectStore, Put, StoreError};
 pub(crate) struct Objects {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) keys: Keys,
+    /// Stores of the volumes that this one is a clone of.
+    pub(crate) origins: Arc<BTreeMap<FormatId, Arc<dyn ObjectStore>>>,
     pub(crate) aead: Aead,
     pub(crate) patience: Patience,
 }
 
 impl Objects {
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, keys: Keys, settings: &Settings) -> Self {
+        let (aead, patience) = (settings.aead, settings.patience);
+        Self { store, keys, origins: Arc::default(), aead, patience }
+    }
+
+    /// With the keys that a root names beside the volume's own, which is the one that has sealed the root, and the stores of other volumes.
+    pub(crate) fn with(
+        &self,
+        epoch: u32,
+        others: &[OtherKey],
+        stores: Option<&Stores>,
+    ) -> Result<Self, OpenError> {
+        let keys = self.keys.at(epoch).with(others).map_err(|_| OpenError::Limit(FormatError::Layout))?;
+        let mut origins = BTreeMap::new();
+        for other in others.iter().filter(|other| !other.place.is_empty()) {
+            if let Entry::Vacant(vacant) = origins.entry(other.format) {
+                let stores = stores.ok_or(OpenError::Origin)?;
+                // Why is told as one thing: the store that was asked for answers.
+                vacant.insert(stores(&other.place).map_err(|_| OpenError::Origin)?);
+            }
+        }
+        Ok(Self { keys, origins: Arc::new(origins), ..self.clone() })
+    }
+
+    /// Whether this volume has made an object, with its present key.
+    pub(crate) fn made(&self, object: &Prelude) -> bool {
+        (object.format, object.epoch) == (self.keys.format(), self.keys.epoch())
+    }
+
+    /// Where an object is, whichever volume has made it.
+    pub(crate) fn store_of(&self, object: &Prelude) -> &Arc<dyn ObjectStore> {
+        self.origins.get(&object.format).unwrap_or(&self.store) // intended: what no other volume has made is here.
+    }
+
     /// All bytes of an object. Absent is only what the store says is.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         // One that is too long is none of the volume's, whoever asks again.
@@ -80,8 +118,8 @@ impl Objects {
     ) -> Result<Prelude, RandomError> {
         let mut salt = [0; 16];
         random.fill(&mut salt)?;
-        let format = self.keys.format();
-        Ok(Prelude { kind, aead: self.aead, slots: 0, summary_len: 0, number, format, session, salt })
+        let (format, epoch) = (self.keys.format(), self.keys.epoch());
+        Ok(Prelude { kind, aead: self.aead, slots: 0, summary_len: 0, number, format, session, salt, epoch })
     }
 
     pub(crate) fn again<T>(

@@ -9,9 +9,9 @@ use super::core::{Core, Writer};
 use super::lru::Lru;
 use super::objects::Objects;
 use super::state::State;
-use super::{Access, Freshness, OpenError, SealedVolume, Settings, VolumeError};
+use super::{Access, Freshness, OpenError, Origin, SealedVolume, Settings, VolumeError};
 use crate::format::{
-    FormatError, Keys, Kind, LogObject, MOST_MAPPED, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
+    FormatError, Keys, Kind, LogObject, MOST_BLOCKS, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
     open_log, open_log_front, open_root, seal_log, seal_root,
 };
 use crate::store::{ObjectStore, Put, StoreError};
@@ -36,10 +36,27 @@ impl SealedVolume {
         (blocks, window): (u64, u8),
         settings: &mut Settings,
     ) -> Result<(), OpenError> {
-        if blocks == 0 || blocks > MOST_MAPPED || window == 0 || window > MOST_WINDOW {
+        let origin = Origin { blocks, map: None, keys: Vec::new() };
+        Self::format_clone(store, keys, freshness, (origin, window), settings)
+    }
+
+    /// Makes a volume that begins with what a snapshot of another one holds. That one has to keep the snapshot for the clone before
+    /// ([`keep_for`](Self::keep_for)).
+    ///
+    /// # Errors
+    /// Those of [`format`](Self::format).
+    pub fn format_clone(
+        store: Arc<dyn ObjectStore>,
+        keys: Keys,
+        freshness: &mut Freshness,
+        (origin, window): (Origin, u8),
+        settings: &mut Settings,
+    ) -> Result<(), OpenError> {
+        let Origin { blocks, map, keys: other_keys } = origin;
+        if blocks == 0 || blocks > MOST_BLOCKS || window == 0 || window > MOST_WINDOW {
             return Err(OpenError::Size);
         }
-        let objects = Objects { store, keys, aead: settings.aead, patience: settings.patience };
+        let objects = Objects::new(store, keys, settings);
         for kind in [Kind::Log, Kind::Map, Kind::Checkpoint] {
             if !objects.list(kind)?.is_empty() {
                 return Err(OpenError::NotEmpty);
@@ -48,12 +65,23 @@ impl SealedVolume {
         let mut session = [0; 32];
         settings.random.fill(&mut session)?;
         let prelude = objects.prelude(&mut settings.random, Kind::Checkpoint, 0, session)?;
-        let chain = objects.keys.chain(&[0; 32], &objects.keys.seal(&prelude).1, &[]);
-        let (leaves, snapshots) = (Vec::new(), Vec::new());
+        let chain = objects.keys.chain(&[0; 32], &prelude, &[])?;
+        let snapshots = Vec::new();
         let trusted = matches!(freshness, Freshness::Record(_));
         let (number, successor, ordinal) = (0, 1, 0);
-        let root =
-            Root { number, chain, successor, session, ordinal, window, trusted, blocks, leaves, snapshots };
+        let root = Root {
+            number,
+            chain,
+            successor,
+            session,
+            ordinal,
+            window,
+            trusted,
+            blocks,
+            map,
+            keys: other_keys,
+            snapshots,
+        };
         let (_, bytes) = seal_root(&objects.keys, prelude, &root)?;
         match objects.put(&names::checkpoint(0), &bytes) {
             Ok(()) => {}
@@ -80,24 +108,23 @@ impl SealedVolume {
         access: Access,
         mut settings: Settings,
     ) -> Result<Self, OpenError> {
-        let objects = Objects { store, keys, aead: settings.aead, patience: settings.patience };
+        let objects = Objects::new(store, keys, &settings);
         let unverified = matches!(freshness, Freshness::Unverified);
         let mut trusted = match freshness {
             Freshness::Record(trusted) => Some(trusted),
             Freshness::Nothing | Freshness::Unverified => None,
         };
         let may_lack = unverified && access == Access::Read;
-        let cached = settings.cached_runs;
         if access == Access::Read {
-            let loaded = load_with(&objects, trusted.as_mut(), cached)?;
+            let loaded = load_with(&objects, trusted.as_mut(), &settings)?;
             if loaded.state.trusted && trusted.is_none() && !may_lack {
                 return Err(OpenError::StoreNeeded);
             }
             let cache = Lru::new(settings.cached_blocks);
-            return Ok(Self::of(Core { objects, state: loaded.state, cache, writer: None }));
+            return Ok(Self::of(Core { objects: loaded.objects, state: loaded.state, cache, writer: None }));
         }
         for attempt in 1..=BEGINS {
-            let loaded = load_with(&objects, trusted.as_mut(), cached)?;
+            let loaded = load_with(&objects, trusted.as_mut(), &settings)?;
             if loaded.state.trusted && trusted.is_none() {
                 return Err(OpenError::StoreNeeded);
             }
@@ -106,7 +133,7 @@ impl SealedVolume {
             {
                 trusted.claim()?;
             }
-            let mut state = loaded.state;
+            let (mut state, objects) = (loaded.state, loaded.objects);
             let begin = seal_begin(&objects, &state, &mut settings)?;
             if let Some(observer) = &settings.observer {
                 observer.sealed(&begin.object);
@@ -133,6 +160,7 @@ impl SealedVolume {
                 flushes: 0,
                 checkpoints: vec![loaded.checkpoint],
                 checkpoint_every: settings.checkpoint_every,
+                map_buffer: settings.map_buffer,
                 since_checkpoint: loaded.replayed + 1,
                 checkpoint_delay: 0,
                 pending: None,
@@ -146,7 +174,7 @@ impl SealedVolume {
             })?;
             return Ok(Self::of(core));
         }
-        let loaded = load_with(&objects, trusted.as_mut(), cached)?;
+        let loaded = load_with(&objects, trusted.as_mut(), &settings)?;
         Err(OpenError::Contested { number: loaded.state.successor })
     }
 }
@@ -165,12 +193,12 @@ fn record(trusted: &mut Box<dyn TrustedStore + Send>, objects: &Objects) -> Resu
 fn load_with(
     objects: &Objects,
     mut trusted: Option<&mut Box<dyn TrustedStore + Send>>,
-    cached: usize,
+    settings: &Settings,
 ) -> Result<Loaded, OpenError> {
     let mut before = None;
     loop {
         let record = trusted.as_deref_mut().map(|trusted| record(trusted, objects)).transpose()?;
-        match load(objects, record.as_ref(), cached) {
+        match load(objects, record.as_ref(), settings) {
             Err(OpenError::StoreOlder { .. } | OpenError::RolledBack { .. }) if record != before => {
                 before = record
             }
@@ -181,13 +209,15 @@ fn load_with(
 
 struct Loaded {
     state: State,
+    /// With all keys that the checkpoint names.
+    objects: Objects,
     checkpoint: (u64, [u8; 16]),
     /// Log objects behind the checkpoint.
     replayed: u64,
 }
 
 /// The history that counts: of the newest checkpoint from which the log reaches the record.
-fn load(objects: &Objects, record: Option<&Record>, cached: usize) -> Result<Loaded, OpenError> {
+fn load(objects: &Objects, record: Option<&Record>, settings: &Settings) -> Result<Loaded, OpenError> {
     let mut why = None;
     for name in objects.list(Kind::Checkpoint)?.iter().rev().take(CHECKPOINTS) {
         let Some(number) = names::number(name) else { continue };
@@ -208,10 +238,11 @@ fn load(objects: &Objects, record: Option<&Record>, cached: usize) -> Result<Loa
         if let Some(record) = record.filter(|record| root.number > record.number) {
             return Err(OpenError::StoreOlder { anchored: record.number, found: root.number });
         }
-        let state = State::of(root, cached);
-        match follow(objects, state, record) {
+        let objects = objects.with(prelude.epoch, &root.keys, settings.stores.as_ref())?;
+        let state = State::of(root, settings.cached_map);
+        match follow(&objects, state, record) {
             Ok((state, replayed)) => {
-                return Ok(Loaded { state, checkpoint: (number, prelude.salt), replayed });
+                return Ok(Loaded { state, objects, checkpoint: (number, prelude.salt), replayed });
             }
             Err(error @ OpenError::Unreachable(_)) => return Err(error),
             // A history that was read says more than a checkpoint that was not.

@@ -93,7 +93,7 @@ impl Core {
         if blocks.is_empty() {
             return Ok(());
         }
-        let cipher = self.objects.keys.known(object);
+        let cipher = self.objects.keys.known(object)?;
         let sealed = self.fetch(object, first, blocks.len(), block + known as u64)?;
         let mut sealed = sealed.chunks(BLOCK_SEALED);
         for (to, at) in blocks.iter_mut().zip(first..) {
@@ -118,7 +118,9 @@ impl Core {
             let offset = offset as usize; // within bytes that are in memory
             return Ok(queued.bytes[offset..offset + len].to_vec());
         }
-        let found = self.objects.get_range(&names::log(object.number), offset, len)?;
+        let store = self.objects.store_of(object);
+        let found =
+            self.objects.again(|| store.get_range(&names::log(object.number), offset, len), |_| true)?;
         found.ok_or(VolumeError::Missing { block })
     }
 }

@@ -15,11 +15,13 @@ pub struct Snapshot {
     pub id: u64,
     /// The name that it was given.
     pub name: String,
+    /// How many other volumes are clones of it.
+    pub clones: usize,
 }
 
 /// What a snapshot's cache may hold.
 const CACHED_BLOCKS: usize = 256;
-const CACHED_RUNS: usize = 1 << 15;
+const CACHED_MAP: usize = 4 << 20;
 
 impl SealedVolume {
     /// Keeps the present state under a name of at most 255 bytes. Everything written before is in it. Returns its identifier.
@@ -46,11 +48,12 @@ impl SealedVolume {
     /// Gives a snapshot up. What it alone needs goes when garbage is collected.
     ///
     /// # Errors
-    /// [`VolumeError::NoSuchSnapshot`], or what a flush fails with.
+    /// [`VolumeError::NoSuchSnapshot`], [`VolumeError::Cloned`], or what a flush fails with.
     pub fn remove_snapshot(&self, id: u64) -> Result<(), VolumeError> {
         let mut core = self.core()?;
-        if !core.state.snapshots.contains_key(&id) {
-            return Err(VolumeError::NoSuchSnapshot);
+        let snapshot = core.state.snapshots.get(&id).ok_or(VolumeError::NoSuchSnapshot)?;
+        if !snapshot.clones.is_empty() {
+            return Err(VolumeError::Cloned { clones: snapshot.clones.len() });
         }
         core.operation(Operation::SnapshotRemoved { id })
     }
@@ -65,7 +68,11 @@ impl SealedVolume {
             .state
             .snapshots
             .values()
-            .map(|snapshot| Snapshot { id: snapshot.id, name: snapshot.name.clone() })
+            .map(|snapshot| Snapshot {
+                id: snapshot.id,
+                name: snapshot.name.clone(),
+                clones: snapshot.clones.len(),
+            })
             .collect())
     }
 
@@ -76,7 +83,7 @@ impl SealedVolume {
     pub fn snapshot(&self, id: u64) -> Result<SealedVolume, VolumeError> {
         let core = self.core()?;
         let snapshot = core.state.snapshots.get(&id).ok_or(VolumeError::NoSuchSnapshot)?;
-        let state = State::of(snapshot_root(&core.objects, snapshot)?, CACHED_RUNS);
+        let state = State::of(snapshot_root(&core.objects, snapshot)?, CACHED_MAP);
         let objects = core.objects.clone();
         Ok(Self::of(Core { objects, state, cache: Lru::new(CACHED_BLOCKS), writer: None }))
     }

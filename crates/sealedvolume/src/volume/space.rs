@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::batch::runs;
 use super::core::{Core, Plaintext};
-use super::extents::Place;
+use super::extents::Extents;
+use super::map::Each;
 use super::snapshots::{root, snapshot_root};
+use super::state::State;
 use super::{SealedVolume, VolumeError, open};
-use crate::format::{BLOCK_LEN, Kind, LEAF_BLOCKS, LeafRef, Prelude, names};
+use crate::format::{BLOCK_LEN, Kind, Prelude, names};
 
 /// Objects that nothing needs, as they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,11 +64,7 @@ impl SealedVolume {
     /// # Errors
     /// What a flush fails with.
     pub fn touch(&self) -> Result<(), VolumeError> {
-        let mut core = self.core()?;
-        core.flush(false)?;
-        core.make_room()?;
-        core.seal(Vec::new(), Vec::new(), &[])?;
-        core.flush(false)
+        self.core()?.touch()
     }
 
     /// Writes a checkpoint, and finds what nothing needs: neither this state nor the newest two checkpoints nor a snapshot.
@@ -91,10 +89,7 @@ impl SealedVolume {
         if garbage.session != core.state.session {
             return Err(VolumeError::NotFoundHere);
         }
-        core.flush(false)?;
-        core.make_room()?;
-        core.seal(Vec::new(), Vec::new(), &[])?;
-        core.flush(false)?;
+        core.touch()?;
         let mut refused = Ok(());
         for name in garbage.names {
             if let Err(error) = core.objects.again(|| core.objects.store.delete(&name), |_| true) {
@@ -134,45 +129,30 @@ impl Core {
 
     /// How many live blocks each log object has that has some. Where they are is not kept: a large volume has a great many.
     fn live(&mut self) -> Result<BySalt<(u64, Arc<Prelude>)>, VolumeError> {
+        let own = self.objects.keys.format();
         let mut live = BySalt::<(u64, Arc<Prelude>)>::new();
-        self.each_stored(|_, len, object, _| live.entry(object.salt).or_insert((0, object)).0 += len)?;
+        self.each_stored(&mut |_, len, object, _| {
+            if object.format == own {
+                live.entry(object.salt).or_insert_with(|| (0, Arc::clone(object))).0 += len;
+            }
+        })?;
         Ok(live)
     }
 
     /// Where the live blocks of some log objects are.
     fn find(&mut self, chosen: &mut BySalt<(Arc<Prelude>, Runs)>) -> Result<(), VolumeError> {
-        self.each_stored(|block, len, object, slot| {
+        self.each_stored(&mut |block, len, object, slot| {
             if let Some((_, runs)) = chosen.get_mut(&object.salt) {
                 runs.push((block, len, slot));
             }
         })
     }
 
-    /// Goes through all runs that are stored: address, length, object and slot.
-    fn each_stored(&mut self, mut with: impl FnMut(u64, u64, Arc<Prelude>, u32)) -> Result<(), VolumeError> {
-        for leaf in self.all_leaves() {
-            let (mut block, end) = (leaf * LEAF_BLOCKS, ((leaf + 1) * LEAF_BLOCKS).min(self.state.blocks));
-            while block < end {
-                let (len, place) = self.state.place(&self.objects, block)?;
-                let len = len.min(end - block);
-                if let Place::Stored(object, slot) = place {
-                    with(block, len, object, slot);
-                }
-                block += len;
-            }
-        }
-        Ok(())
-    }
-
-    /// Leaves in which something lies.
-    fn all_leaves(&self) -> BTreeSet<u64> {
-        let mut leaves: BTreeSet<u64> = self.state.leaves.keys().copied().collect();
-        for (start, len, place) in self.state.recent.iter() {
-            if matches!(place, Place::Stored(..)) {
-                leaves.extend(start / LEAF_BLOCKS..(start + len).div_ceil(LEAF_BLOCKS));
-            }
-        }
-        leaves
+    /// Goes through all runs that are stored.
+    pub(super) fn each_stored(&mut self, with: &mut Each<'_>) -> Result<(), VolumeError> {
+        let State { map, recent, .. } = &mut self.state;
+        let top = map.top;
+        map.walk(&self.objects, top.as_ref(), recent, &mut BTreeSet::new(), with)
     }
 
     /// Seals the live blocks of an object anew. They are current: nothing is written while this thread has the volume.
@@ -206,48 +186,55 @@ impl Core {
         let mut needed = Needed::default();
         for snapshot in snapshots {
             let root = snapshot_root(&self.objects, &snapshot)?;
-            self.needs(&root.leaves, &mut needed)?;
+            self.needs(root.map.as_ref(), &Extents::default(), &mut needed)?;
         }
         Ok(needed.logs)
     }
 
-    fn needs(&mut self, leaves: &[LeafRef], needed: &mut Needed) -> Result<(), VolumeError> {
-        for leaf in leaves {
-            if needed.maps.insert(leaf.salt) {
-                let extents = self.state.leaf(&self.objects, leaf)?;
-                needed.places(extents.iter().map(|(_, _, place)| place));
-            }
+    /// Adds what a map needs, with newer runs over it. What lies under others in it is not needed: whoever reads meets the others first.
+    fn needs(
+        &mut self,
+        top: Option<&Prelude>,
+        newer: &Extents,
+        needed: &mut Needed,
+    ) -> Result<(), VolumeError> {
+        let own = self.objects.keys.format();
+        let Needed { maps, logs, known, .. } = needed;
+        if let Some(top) = top {
+            self.state.map.nodes(&self.objects, top, maps)?;
         }
-        Ok(())
+        self.state.map.walk(&self.objects, top, newer, known, &mut |_, _, object, _| {
+            if object.format == own {
+                logs.insert(object.number);
+            }
+        })
     }
 
     fn garbage(&mut self) -> Result<Garbage, VolumeError> {
         self.checkpoint()?;
         let checkpoints = self.writer()?.checkpoints.clone();
         let [(low, _), (_, _)] = checkpoints[..] else { return Ok(Garbage::default()) };
+        let mut needed = Needed::default();
         let mut listed = Vec::new();
         for kind in [Kind::Log, Kind::Map, Kind::Checkpoint] {
             listed.extend(self.objects.list(kind)?);
         }
-        let mut needed = Needed::default();
         for (number, salt) in checkpoints {
             let Some(root) = root(&self.objects, number, &salt)? else { return Ok(Garbage::default()) };
-            self.needs(&root.leaves, &mut needed)?;
+            self.needs(root.map.as_ref(), &Extents::default(), &mut needed)?;
         }
         let snapshots: Vec<_> = self.state.snapshots.values().cloned().collect();
         for snapshot in snapshots {
             let root = snapshot_root(&self.objects, &snapshot)?;
             needed.checkpoints.insert(snapshot.checkpoint);
-            self.needs(&root.leaves, &mut needed)?;
+            self.needs(root.map.as_ref(), &Extents::default(), &mut needed)?;
         }
-        needed.places(self.state.recent.iter().map(|(_, _, place)| place));
-        let present: Vec<LeafRef> = self.state.leaves.values().copied().collect();
-        self.needs(&present, &mut needed)?;
-        let maps: BTreeSet<String> = needed.maps.iter().map(names::map).collect();
+        let (top, recent) = (self.state.map.top, self.state.recent.clone());
+        self.needs(top.as_ref(), &recent, &mut needed)?;
         let mut dead = Vec::new();
         for name in listed {
             let is_dead = match (names::kind(&name), names::number(&name)) {
-                (Some(Kind::Map), _) => !maps.contains(&name),
+                (Some(Kind::Map), _) => names::salt(&name).is_some_and(|salt| !needed.maps.contains(&salt)),
                 // The older checkpoint, and the log behind it, are what is left if the newer one is damaged.
                 (Some(Kind::Checkpoint), Some(number)) => {
                     number < low && !needed.checkpoints.contains(&number)
@@ -282,14 +269,6 @@ struct Needed {
     maps: BTreeSet<[u8; 16]>,
     logs: BTreeSet<u64>,
     checkpoints: BTreeSet<u64>,
-}
-
-impl Needed {
-    fn places<'a>(&mut self, places: impl Iterator<Item = &'a Place>) {
-        for place in places {
-            if let Place::Stored(object, _) = place {
-                self.logs.insert(object.number);
-            }
-        }
-    }
+    /// Nodes below which everything is in `logs`.
+    known: BTreeSet<[u8; 16]>,
 }

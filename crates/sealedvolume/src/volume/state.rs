@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::extents::{Extents, Place};
+use super::map::Map;
+use super::objects::Objects;
 use super::{Head, VolumeError};
-use crate::format::{
-    Extent, LEAF_BLOCKS, LeafRef, LogObject, Operation, Prelude, Root, SnapshotRef, names, open_leaf,
-};
-use crate::volume::extents::{Extents, Place};
-use crate::volume::lru::Lru;
-use crate::volume::objects::Objects;
+use crate::format::{Extent, LogObject, Operation, OtherKey, Root, SnapshotRef};
 
 /// A state of the volume: a checkpoint, and what the log says behind it.
 pub(crate) struct State {
@@ -21,16 +19,17 @@ pub(crate) struct State {
     /// The volume was made with a trusted store.
     pub(crate) trusted: bool,
     pub(crate) blocks: u64,
-    pub(crate) leaves: BTreeMap<u64, LeafRef>,
+    /// Where everything lay at the checkpoint.
+    pub(crate) map: Map,
+    /// Keys of objects that others than the present key have made.
+    pub(crate) keys: Vec<OtherKey>,
     pub(crate) snapshots: BTreeMap<u64, SnapshotRef>,
     /// What was written behind the checkpoint.
     pub(crate) recent: Extents,
-    /// Leaves that have been read, by their salts.
-    cache: Lru<[u8; 16], Arc<Extents>>,
 }
 
 impl State {
-    pub(crate) fn of(root: Root, cached_entries: usize) -> Self {
+    pub(crate) fn of(root: Root, cached_map: usize) -> Self {
         Self {
             head: Head { number: root.number, chain: root.chain },
             successor: root.successor,
@@ -39,10 +38,10 @@ impl State {
             window: root.window.into(),
             trusted: root.trusted,
             blocks: root.blocks,
-            leaves: root.leaves.into_iter().map(|leaf| (leaf.number, leaf)).collect(),
+            map: Map::new(root.map, cached_map),
+            keys: root.keys,
             snapshots: root.snapshots.into_iter().map(|snapshot| (snapshot.id, snapshot)).collect(),
             recent: Extents::default(),
-            cache: Lru::new(cached_entries),
         }
     }
 
@@ -79,10 +78,21 @@ impl State {
         for operation in &summary.operations {
             match operation.clone() {
                 Operation::SnapshotAdded { id, name, checkpoint, salt } => {
-                    self.snapshots.insert(id, SnapshotRef { id, name, checkpoint, salt });
+                    let clones = Vec::new();
+                    self.snapshots.insert(id, SnapshotRef { id, name, checkpoint, salt, clones });
                 }
                 Operation::SnapshotRemoved { id } => {
                     self.snapshots.remove(&id);
+                }
+                Operation::SnapshotCloned { id, clone } => {
+                    if let Some(snapshot) = self.snapshots.get_mut(&id) {
+                        snapshot.clones.push(clone);
+                    }
+                }
+                Operation::CloneGone { id, clone } => {
+                    if let Some(snapshot) = self.snapshots.get_mut(&id) {
+                        snapshot.clones.retain(|held| *held != clone);
+                    }
                 }
                 Operation::Resized { blocks } => {
                     // What was behind the end must not come back when the volume grows again.
@@ -105,35 +115,7 @@ impl State {
             Ok(known) => return Ok(known),
             Err(unknown) => unknown,
         };
-        let number = block / LEAF_BLOCKS;
-        let here = unknown.min((number + 1) * LEAF_BLOCKS - block);
-        let Some(leaf) = self.leaves.get(&number).copied() else { return Ok((here, Place::Hole)) };
-        match self.leaf(objects, &leaf)?.find(block) {
-            Ok((len, place)) => Ok((len.min(here), place)),
-            Err(len) => Ok((len.min(here), Place::Hole)),
-        }
-    }
-
-    /// A leaf of the map, verified. One that is not what was written is fetched once more.
-    pub(crate) fn leaf(&mut self, objects: &Objects, leaf: &LeafRef) -> Result<Arc<Extents>, VolumeError> {
-        if let Some(extents) = self.cache.find(&leaf.salt) {
-            return Ok(extents);
-        }
-        let prelude = leaf.prelude(objects.keys.format());
-        let failed = VolumeError::Map { block: leaf.number * LEAF_BLOCKS };
-        for _ in 0..2 {
-            let Some(bytes) = objects.get(&names::map(&leaf.salt))? else { continue };
-            let Ok(read) = open_leaf(&objects.keys, &prelude, &bytes) else { continue };
-            let mut shared = BTreeMap::<[u8; 16], Arc<Prelude>>::new();
-            let mut extents = Extents::default();
-            for entry in read.entries {
-                let object = shared.entry(entry.object.salt).or_insert_with(|| Arc::new(entry.object));
-                extents.insert(entry.start, entry.len, Place::Stored(Arc::clone(object), entry.slot));
-            }
-            let extents = Arc::new(extents);
-            self.cache.keep(leaf.salt, extents.len().max(1), Arc::clone(&extents));
-            return Ok(extents);
-        }
-        Err(failed)
+        let (len, place) = self.map.find(objects, block)?;
+        Ok((len.min(unknown), place))
     }
 }

@@ -59,7 +59,9 @@ impl Core {
             return Ok(());
         }
         self.seal_batch()?;
-        self.push().map(|_| ())
+        self.push()?;
+        // What was written since the last checkpoint is in memory, and there is a bound to that.
+        self.checkpoint_if_due()
     }
 
     fn seal_batch(&mut self) -> Result<(), VolumeError> {
@@ -174,7 +176,7 @@ impl Core {
         }
     }
 
-    fn fail(&mut self) {
+    pub(super) fn fail(&mut self) {
         if let Some(writer) = &mut self.writer {
             writer.failed = true;
         }
@@ -200,6 +202,10 @@ impl Core {
     /// Flushes, and writes a checkpoint if one is due. That one fails is no failure of the flush.
     pub(crate) fn flush_for_user(&mut self) -> Result<(), VolumeError> {
         self.flush(false)?;
+        self.checkpoint_if_due()
+    }
+
+    fn checkpoint_if_due(&mut self) -> Result<(), VolumeError> {
         let writer = self.writer()?;
         // cannot overflow: the delay is bounded.
         if writer.since_checkpoint < writer.checkpoint_every + writer.checkpoint_delay {

@@ -7,7 +7,7 @@ use atrest_device::{BlockDevice as _, Cause, Extent, TRUSTED_RECORD_LEN, Trusted
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{Keys, Kind};
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
-use atrest_sealedvolume::volume::{Access, Freshness, OpenError, VolumeError};
+use atrest_sealedvolume::volume::{Access, Freshness, OpenError, Settings, VolumeError};
 use atrest_secret::VolumeKey;
 use atrest_testkit::{Campaign, Random};
 
@@ -117,7 +117,7 @@ fn what_was_never_written_is_a_hole_and_a_trim_makes_one() {
     let plain = Plain::in_memory(1 << 31);
     let volume = plain.open(Access::Write).expect("it opens");
     assert_eq!(volume.size(), 4096 << 31);
-    assert_eq!(volume.extent(0, 4096 << 31), Ok(Extent { len: 4096 * 4096, hole: true }));
+    assert_eq!(volume.extent(0, 4096 << 31), Ok(Extent { len: 4096 << 31, hole: true }));
     volume.write_at(4096 * 10, &[1; 8192]).expect("a write");
     volume.checkpoint().expect("a checkpoint");
     assert_eq!(volume.extent(4096 * 9, 4096 * 9), Ok(Extent { len: 4096, hole: true }));
@@ -176,6 +176,34 @@ fn compaction_and_collection_give_space_back_and_snapshots_keep_theirs() {
         volume.read_at(block * 4096, &mut buf).expect("a read");
         assert_eq!(buf, [if block % 8 == 3 { 6 } else { 7 }; 4096]);
     }
+}
+
+/// All objects together, map and checkpoints included, against what is live, after many random writes, trims and what `atrest gc` does.
+#[test]
+fn after_a_churn_the_store_takes_little_more_than_what_is_live() {
+    Campaign::new("sealed volume, churn", 1, 60).run(|_, random| {
+        let plain = Plain::in_memory(4096);
+        let settings = || Settings { checkpoint_every: 64, ..settings(128) };
+        let volume = plain.open_with(Access::Write, settings()).expect("it opens");
+        let write = |block: u64, value: u8| {
+            volume.write_at(block * 4096, &[value; 4096]).expect("a write");
+        };
+        (0..2000).for_each(|block| write(block, 1));
+        for round in 1..5 {
+            for _ in 0..1200 {
+                write(random.below(2000), round);
+            }
+            volume.discard(random.below(1900) * 4096, 40 * 4096).expect("a trim");
+            volume.flush().expect("a flush");
+            while volume.compact(75, 1 << 16).expect("compacted") > 0 {}
+            for _ in 0..3 {
+                volume.touch().expect("touched");
+                volume.collect(volume.garbage().expect("garbage")).expect("collected");
+            }
+            let (live, bytes) = (volume.usage().expect("it is counted").live * 4096, plain.bytes() as u64);
+            assert!(bytes * 100 <= live * 135, "{bytes} bytes for {live} that are live");
+        }
+    });
 }
 
 /// The newest checkpoint may be lost: the one before it, its map and the log behind it are never garbage.

@@ -1,11 +1,16 @@
 //! The tests of this crate that are no programs of their own: one program links in the time of one.
 
+mod assaults;
 mod attacks;
 mod checkpoints;
+mod clones;
 mod device;
 mod directory;
 mod follows;
 mod header;
 mod histories;
+mod map;
+mod model;
 mod rig;
+mod size;
 mod vectors;

@@ -1,33 +1,30 @@
 //! Every byte of the format, against a program in Python that shares no code with us: `tests/vectors/sealed-volume.py`.
 
 use atrest_sealedvolume::format::{
-    Aead, Extent, FormatError, Keys, Kind, Leaf, LeafEntry, LeafRef, LogObject, Operation, Prelude, Record,
-    Root, SnapshotRef, Summary, open_leaf, open_log, open_root, seal_leaf, seal_log, seal_root,
+    Aead, Extent, FormatError, Keys, Kind, LogObject, Node, Operation, OtherKey, Prelude, Record, Root, Run,
+    SnapshotRef, Summary, node_place, open_log, open_node, open_root, seal_log, seal_node, seal_root,
 };
 use atrest_secret::VolumeKey;
 use sha2::{Digest, Sha256};
 
 const PRELUDE: &str = "\
-    93617473766f6c0a0000010203000000c0000000000000000900000000000000101112131415161718191a1b1c1d1e1f4041\
-    42434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6f25dd6da9\
-    bb20ef5641b3e021a378f5000eaca2ed43ad57ff023743cbd4847233";
+    93617473766f6c0a0100010203000000f2000000050000000900000000000000101112131415161718191a1b1c1d1e1f4041\
+    42434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6f8925f2a6\
+    df650e33c853554ed0af0ad50e93d42520b4838b908d4a56f6553001";
 const SUMMARY: &str = "\
     0000000000000000020000000000000008000000000000000a00000000000000808182838485868788898a8b8c8d8e8f9091\
-    92939495969798999a9b9c9d9e9f29d141accd75aa1f17977ecba233b7f4b7d203e6c612aa5af93677a37e90aa2be8030000\
-    000000000300000003000000000000000000000000000000000000000029b00404d104020109000000000000000700000000\
-    000000000102030405060708090a0b0c0d0e0f046e616d65020300000000000000038403000000000000";
-const LOG: &str = "1d1d00d5a8c3295203e9fd5c75aabddb12b1a24a5ec5345dfe8236094b686b47";
-const CHAIN: &str = "0c3a7074dfdfc260845fc97e90570e0dbf61f5c2bc1520b815b37016e4a3507e";
-const LEAF: &str = "\
-    93617473766f6c0a00000202000000004c000000000000000000000000000000101112131415161718191a1b1c1d1e1f4041\
-    42434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6fb02daff6\
-    d341bb0fdf711153501bb9905630363076718d8416915ea401e9d8995e5d3667e4b355ebbbc00a640a4bedbbdc3be4a04dcd\
-    fcce2b1280716abe5836e77f85f94235affbd936f318a51243e830d660bfbe39e88515d5c6015a1373194e29706291c794c5\
-    5286e7f2a502d4f53ab9c5b105812c871e4c9d80";
-const CHECKPOINT: &str = "99963432fe26c203c01d65305c0011caa1f2ade3bcdb1186a9252f3fb71b91b7";
+    92939495969798999a9b9c9d9e9f1a9398173fa504f5f668841339f26c289d38a24964d628836cb9d0f942f6ab42e8030000\
+    000000000300000005000000000000000000000000000000000000000029b00404d104020109000000000000000700000000\
+    000000000102030405060708090a0b0c0d0e0f046e616d650203000000000000000384030000000000000403000000000000\
+    00707172737475767778797a7b7c7d7e7f050200000000000000707172737475767778797a7b7c7d7e7f";
+const LOG: &str = "dbe06459a418ea5a9699aceacd766c962556f0a0c3ff7cbebebd7ca43bec7960";
+const CHAIN: &str = "7299a2b9f361f6dbe58e1831c59f46ffe63b798229629d9bf627c0e7ddcdcd70";
+const LEAF: &str = "234fe816f99e644ef39065bc8e3fcb43f2d383c58672a21b93153d5dd08d9ba9";
+const BRANCH: &str = "196fdc7892fbf0f462553f9ad3e566c9046d6fef2c31c27092cc352dde0c536f";
+const CHECKPOINT: &str = "649e24dc191d14c57f5d73982b0be450924dcb01773c40cc15470708cea6ae1e";
 const RECORD: &str = "\
-    957600000100101112131415161718191a1b1c1d1e1f09000000000000000c3a7074dfdfc260845fc97e90570e0dbf61f5c2\
-    bc1520b815b37016e4a3507e404142434445464748494a4b000000000000";
+    957601000100101112131415161718191a1b1c1d1e1f09000000000000007299a2b9f361f6dbe58e1831c59f46ffe63b7982\
+    29629d9bf627c0e7ddcdcd70404142434445464748494a4b000000000000";
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -38,12 +35,13 @@ fn ascending<const N: usize>(from: u8) -> [u8; N] {
 }
 
 fn keys() -> Keys {
-    Keys::new(&VolumeKey::copy_from(&ascending::<32>(0)), ascending(0x10)).expect("keys")
+    Keys::at_epoch(&VolumeKey::copy_from(&ascending::<32>(0)), ascending(0x10), 5).expect("keys")
 }
 
 fn prelude(kind: Kind, number: u64) -> Prelude {
     let (format, session, salt) = (ascending(0x10), ascending(0x40), ascending(0x60));
-    Prelude { kind, aead: Aead::ChaCha20Poly1305, slots: 0, summary_len: 0, number, format, session, salt }
+    let (aead, slots, summary_len, epoch) = (Aead::ChaCha20Poly1305, 0, 0, 5);
+    Prelude { kind, aead, slots, summary_len, number, format, session, salt, epoch }
 }
 
 fn summary() -> Summary {
@@ -62,6 +60,8 @@ fn summary() -> Summary {
             Operation::SnapshotAdded { id: 9, name, checkpoint: 7, salt },
             Operation::SnapshotRemoved { id: 3 },
             Operation::Resized { blocks: 900 },
+            Operation::SnapshotCloned { id: 3, clone: ascending(0x70) },
+            Operation::CloneGone { id: 2, clone: ascending(0x70) },
         ],
     }
 }
@@ -85,22 +85,53 @@ fn a_log_object_has_the_bytes_of_the_format() {
 }
 
 #[test]
-fn a_map_object_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
-    let (object, _) = log();
-    let entry = |start, len, slot| LeafEntry { start, len, object: object.prelude, slot };
-    let leaf = Leaf { entries: vec![entry(5, 1, 2), entry(300, 2, 0)] };
-    let (made, bytes) = seal_leaf(&keys(), prelude(Kind::Map, 0), &leaf).expect("a leaf");
-    assert_eq!(hex(&bytes), LEAF);
-    assert_eq!(open_leaf(&keys(), &made, &bytes), Ok(leaf));
+fn map_objects_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
+    let object = log().0;
+    let stored = |start, len, slot| Run { start, len, place: Some((object.prelude, slot)) };
+    let leaf = Node { children: Vec::new(), runs: vec![stored(8197, 1, 2), stored(8492, 2, 0)] };
+    let (made, bytes) = seal_node(&keys(), prelude(Kind::Map, 2), &leaf).expect("a leaf");
+    assert_eq!(hex(&Sha256::digest(&bytes)), LEAF);
+    assert_eq!(both(&made, &bytes), [Ok(leaf.clone()), Ok(leaf)]);
 
-    let (session, salt) = (made.session, made.salt);
-    let leaf = LeafRef { number: 0, session, salt, len: made.summary_len, aead: made.aead };
-    let snapshot = SnapshotRef { id: 9, name: "name".to_owned(), checkpoint: 7, salt: ascending(0) };
-    let (number, chain, successor, ordinal) = (9, object.chain, 10, 2);
-    let (window, blocks, leaves, snapshots) = (32, 1000, vec![leaf], vec![snapshot]);
-    let trusted = true;
-    let root =
-        Root { number, chain, successor, session, ordinal, window, trusted, blocks, leaves, snapshots };
+    let (session, salt) = (ascending(0x20), ascending(0x60));
+    let other = Prelude {
+        kind: Kind::Log,
+        aead: Aead::Aes256Gcm,
+        slots: 300,
+        summary_len: 500,
+        number: 77,
+        format: ascending(0x70),
+        session,
+        salt,
+        epoch: 0,
+    };
+    let runs = vec![
+        Run { start: 100, len: 4900, place: None },
+        Run { start: 9000, len: 1, place: Some((other, 200)) },
+    ];
+    let branch = Node { children: vec![made], runs };
+    let (made, bytes) =
+        seal_node(&keys(), Prelude { slots: 1, ..prelude(Kind::Map, 0) }, &branch).expect("a branch");
+    assert_eq!(hex(&Sha256::digest(&bytes)), BRANCH);
+    assert_eq!(both(&made, &bytes), [Ok(branch.clone()), Ok(branch)]);
+
+    let (key, place) = (VolumeKey::copy_from(&ascending::<32>(0x90)), "file:///".to_owned());
+    let other = OtherKey { format: ascending(0x70), epoch: 0, key, place };
+    let (name, clones) = ("name".to_owned(), vec![ascending(0x70)]);
+    let snapshot = SnapshotRef { id: 9, name, checkpoint: 7, salt: ascending(0), clones };
+    let root = Root {
+        number: 9,
+        chain: object.chain,
+        successor: 10,
+        session: ascending(0x40),
+        ordinal: 2,
+        window: 32,
+        trusted: true,
+        blocks: 1000,
+        map: Some(made),
+        keys: vec![other],
+        snapshots: vec![snapshot],
+    };
     let (made, bytes) = seal_root(&keys(), prelude(Kind::Checkpoint, 0), &root).expect("a checkpoint");
     assert_eq!(hex(&Sha256::digest(&bytes)), CHECKPOINT);
     assert_eq!(open_root(&keys(), 9, &bytes), Ok((made, root.clone())));
@@ -119,6 +150,14 @@ fn a_map_object_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
     assert_eq!(Record::decode(&record.encode()), Ok(record));
 }
 
+/// A node by each of its two copies.
+fn both(made: &Prelude, bytes: &[u8]) -> [Result<Node, FormatError>; 2] {
+    [false, true].map(|second| {
+        let (offset, len) = node_place(made, second)?;
+        open_node(&keys(), made, second, &bytes[offset as usize..offset as usize + len])
+    })
+}
+
 /// A reader takes nothing but what a writer makes: each byte of a summary, of a leaf and of a root is looked at.
 #[test]
 fn what_is_laid_out_otherwise_is_refused() {
@@ -135,7 +174,7 @@ fn what_is_laid_out_otherwise_is_refused() {
     assert_eq!(Summary::decode(&good, 8, 3), Err(FormatError::Limit));
     assert_eq!(Summary::decode(&good, 10, 3), Err(FormatError::Limit));
     for (at, value) in
-        [(0, 1), (0, 2), (1, 1), (7, 1), (97, 0), (104, 2), (104, 4), (108, 1), (108, 2), (112, 1), (127, 1)]
+        [(0, 1), (0, 2), (1, 1), (7, 1), (97, 0), (104, 2), (104, 4), (108, 4), (108, 6), (112, 1), (127, 1)]
     {
         let mut bad = good.clone();
         assert_ne!(bad[at], value, "nothing is changed at {at}");
@@ -146,8 +185,8 @@ fn what_is_laid_out_otherwise_is_refused() {
     // A size that no volume has.
     for blocks in [0, (1_u64 << 48) + 1] {
         let mut bad = good.clone();
-        let at = bad.len() - 8;
-        bad[at..].copy_from_slice(&blocks.to_le_bytes());
+        let at = bad.len() - 2 * 25 - 8;
+        bad[at..at + 8].copy_from_slice(&blocks.to_le_bytes());
         assert_eq!(decode(&bad), Err(FormatError::Limit));
     }
     let record = Record::decode(&[0; 80]);

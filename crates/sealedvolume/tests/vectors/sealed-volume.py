@@ -58,14 +58,15 @@ assert seal(bytes(range(0x80, 0xa0)), bytes.fromhex('070000004041424344454647'),
             bytes.fromhex('50515253c0c1c2c3c4c5c6c7'), plain)[-16:].hex() == '1ae10b594f09e26a7e902ecbd0600691'
 
 volume_key, format_id = bytes(range(32)), bytes(range(0x10, 0x20))
+EPOCH = 5
 session, salt = bytes(range(0x40, 0x60)), bytes(range(0x60, 0x70))
 prk = mac(format_id, volume_key)
-chain_key = expand(prk, b'atrest sealed volume 0 chain', 32)
+chain_key = expand(prk, b'atrest sealed volume 1 chain', 32)
 
 
 def start(kind, slots, summary, number):
-    identity = b'\x93atsvol\n' + struct.pack('<HBBIIIQ', 0, kind, 2, slots, summary, 0, number) + format_id + session + salt
-    both = expand(prk, b'atrest sealed volume 0 object' + identity, 64)
+    identity = b'\x93atsvol\n' + struct.pack('<HBBIIIQ', 1, kind, 2, slots, summary, EPOCH, number) + format_id + session + salt
+    both = expand(prk, b'atrest sealed volume 1 object' + identity, 64)
     return both[:32], identity + both[32:]
 
 
@@ -90,11 +91,12 @@ before_chain = bytes(range(0x80, 0xa0))
 blocks = [(300, bytes([1]) * 4096), (301, bytes([2]) * 4096), (5, bytes([3]) * 4096)]
 extents = leb(zigzag(0)) + leb(20 * 2 + 1) + leb(zigzag(280)) + leb(2 * 2) + leb(zigzag(5 - 302)) + leb(1 * 2)
 operations = b'\1' + struct.pack('<QQ', 9, 7) + bytes(range(16)) + b'\4name' + b'\2' + struct.pack('<Q', 3) + b'\3' + struct.pack('<Q', 900)
+operations += b'\4' + struct.pack('<Q', 3) + bytes(range(0x70, 0x80)) + b'\5' + struct.pack('<Q', 2) + bytes(range(0x70, 0x80))
 
 
 def summary(tags):
     head = b'\0' + bytes(7) + struct.pack('<QQQ', 2, 8, 10) + before_chain + tags
-    return head + struct.pack('<QII', 1000, 3, 3) + bytes(16) + extents + operations
+    return head + struct.pack('<QII', 1000, 3, 5) + bytes(16) + extents + operations
 
 
 key, prelude = start(1, 3, len(summary(bytes(32))), 9)
@@ -107,19 +109,35 @@ print('summary', clear.hex())
 print('log', hashlib.sha256(log).hexdigest())
 print('chain', chain.hex())
 
-# Leaf 0: block 5 in slot 2, blocks 300 and 301 in slots 0 and 1.
-entry = struct.pack('<Q', 9) + session + salt + struct.pack('<IIB', 3, len(clear), 2)
-leaf = leb(1) + entry + leb(2) + leb(5) + leb(1) + leb(0) + leb(2) + leb(294) + leb(2) + leb(0) + leb(0)
-key, prelude = start(2, 0, len(leaf), 0)
-print('leaf', (prelude + seal(key, nonce(0, 3), b'', leaf)).hex())
+# Leaf 2 (blocks 8192 to 12287): block 8197 in slot 2, blocks 8492 and 8493 in slots 0 and 1.
+maker = format_id + session + struct.pack('<I', EPOCH)
+place = leb(0) + leb(9) + salt + leb(3) + leb(len(clear)) + b'\2'
+leaf = leb(1) + maker + leb(0) + leb(1) + place + leb(2) + leb(5) + leb(1) + leb(1) + leb(2) + leb(294) + leb(2) + leb(1) + leb(0)
 
-# The checkpoint behind log object 9.
+
+def node(level, number, clear):
+    key, prelude = start(2, level, len(clear), number)
+    return prelude + seal(key, nonce(0, 3), b'', clear) + seal(key, nonce(0, 6), b'', clear)
+
+
+print('leaf', hashlib.sha256(node(0, 2, leaf)).hexdigest())
+
+# The branch above it, the first of its level: leaf 2 below it, blocks 100 to 4999 zeros, block 9000 in an object that another volume has made.
+other = bytes(range(0x70, 0x80)) + bytes(range(0x20, 0x40)) + struct.pack('<I', 0)
+child = bytes([2]) + leb(0) + salt + leb(len(leaf)) + b'\2'
+place = leb(1) + leb(77) + salt + leb(300) + leb(500) + b'\1'
+branch = leb(2) + maker + other + leb(1) + child + leb(1) + place
+branch += leb(2) + leb(100) + leb(4900) + leb(0) + leb(4000) + leb(1) + leb(1) + leb(200)
+print('branch', hashlib.sha256(node(1, 0, branch)).hexdigest())
+
+# The checkpoint behind log object 9: the branch is the highest node; the key of the other volume, and where that is.
 root = struct.pack('<Q', 9) + chain + struct.pack('<Q', 10) + session + struct.pack('<QBBQ', 2, 32, 1, 1000)
-root += struct.pack('<IQ', 1, 0) + session + salt + struct.pack('<IB', len(leaf), 2)
-root += struct.pack('<IQQ', 1, 9, 7) + bytes(range(16)) + b'\4name'
+root += struct.pack('<BBBI', 1, 1, 2, len(branch)) + format_id + session + salt + struct.pack('<I', EPOCH)
+root += struct.pack('<I', 1) + bytes(range(0x70, 0x80)) + struct.pack('<I', 0) + bytes(range(0x90, 0xb0)) + struct.pack('<H', 8) + b'file:///'
+root += struct.pack('<IQQ', 1, 9, 7) + bytes(range(16)) + b'\4name' + b'\1' + bytes(range(0x70, 0x80))
 key, prelude = start(3, 0, len(root), 9)
 checkpoint = prelude + seal(key, nonce(0, 4), b'', root) + seal(key, nonce(0, 5), b'', root) + prelude
 print('checkpoint', hashlib.sha256(checkpoint).hexdigest())
 
-record = b'\x95\x76' + struct.pack('<HBB', 0, 1, 0) + format_id + struct.pack('<Q', 9) + chain + session[:12] + bytes(6)
+record = b'\x95\x76' + struct.pack('<HBB', 1, 1, 0) + format_id + struct.pack('<Q', 9) + chain + session[:12] + bytes(6)
 print('record', record.hex())

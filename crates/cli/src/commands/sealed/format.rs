@@ -9,11 +9,11 @@ use atrest_engine::flash::FlashOpenError;
 use atrest_engine::{TrustedFile, TrustedFileError};
 use atrest_open::sealed::directory;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{BLOCK_LEN, Keys, MOST_MAPPED};
+use atrest_sealedvolume::format::{BLOCK_LEN, Keys, MOST_BLOCKS};
 use atrest_sealedvolume::header::{HeaderObject, NewHeader};
 use atrest_sealedvolume::store::{DirectoryStore, ObjectStore};
 use atrest_sealedvolume::volume::{Freshness, OpenError, Settings};
-use atrest_secret::{OsRandom, Random};
+use atrest_secret::{OsRandom, Passphrase, Random};
 use atrest_volume::{Devices, FormatError, FormatOptions, VolumeFormat, VolumeKey};
 use serde_json::json;
 
@@ -25,9 +25,9 @@ use crate::progress;
 use crate::secrets::{self, Source};
 
 /// Bytes in the volume key.
-const KEY_LEN: usize = 32;
+pub(super) const KEY_LEN: usize = 32;
 /// Numbers of objects that may be under way at once.
-const WINDOW: u8 = 32;
+pub(super) const WINDOW: u8 = 32;
 
 pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.path;
@@ -37,7 +37,7 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
         Failure::parameters("how large the volume is has to be said")
             .hint("--size 2T: what is not written takes no room")
     })?;
-    if bytes == 0 || !bytes.is_multiple_of(BLOCK_LEN as u64) || bytes / BLOCK_LEN as u64 > MOST_MAPPED {
+    if bytes == 0 || !bytes.is_multiple_of(BLOCK_LEN as u64) || bytes / BLOCK_LEN as u64 > MOST_BLOCKS {
         return Err(at(OpenError::Size.into()));
     }
     let place = directory(path).map_err(|error| at(error.into()))?;
@@ -49,22 +49,15 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
 
     let mut format = [0; 16];
     OsRandom.fill(&mut format).map_err(FormatError::from)?;
-    let (header, data) = (NewHeader::new(), NewHeader::new());
+    let header = NewHeader::new();
     let options = FormatOptions {
-        sealed: Some(format),
-        volume_key: Some(VolumeKey::copy_from(key.expose())),
-        data_unit: Some(BLOCK_LEN as u32), // 4096
         uuid: args.uuid.clone(),
         label: args.label.clone(),
         subsystem: args.subsystem.clone(),
         keyslot: options::keyslot(&args.pbkdf, args.key_slot, None)?,
         ..FormatOptions::default()
     };
-    let spinner = progress::spinner("measuring and deriving the key", output);
-    let made =
-        atrest_volume::format(Devices::detached(&header, &data), VolumeFormat::Luks2, &passphrase, &options);
-    spinner.finish_and_clear();
-    let uuid = made.map_err(|error| at(error.into()))?.uuid().to_owned();
+    let uuid = fill(&header, (&key, format), &passphrase, options, output).map_err(at)?;
 
     let keys = Keys::new(&key, format).map_err(|error| at(Failure::new(Code::Device, error)))?;
     make_directory(&place)?;
@@ -94,6 +87,28 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
                  "store": args.flash.sealed.store.as_deref().map(path_text) }),
         &format!("{}: new sealed volume of {bytes} bytes, UUID {uuid}", path.display()),
     )
+}
+
+/// Makes the header that holds a volume's key, with one keyslot. Returns its UUID.
+pub(super) fn fill(
+    header: &NewHeader,
+    (key, format): (&VolumeKey, [u8; 16]),
+    passphrase: &Passphrase,
+    options: FormatOptions,
+    output: &Output,
+) -> Result<String, Failure> {
+    let data = NewHeader::new();
+    let options = FormatOptions {
+        sealed: Some(format),
+        volume_key: Some(VolumeKey::copy_from(key.expose())),
+        data_unit: Some(BLOCK_LEN as u32), // 4096
+        ..options
+    };
+    let spinner = progress::spinner("measuring and deriving the key", output);
+    let made =
+        atrest_volume::format(Devices::detached(header, &data), VolumeFormat::Luks2, passphrase, &options);
+    spinner.finish_and_clear();
+    Ok(made?.uuid().to_owned())
 }
 
 /// Options of other kinds of volumes are mistakes, not wishes.
@@ -136,7 +151,7 @@ fn check(args: &FormatArgs) -> Result<(), Failure> {
 }
 
 /// Nothing may be in the directory: what a tool that syncs it would mix up, and what is another volume's.
-fn look(place: &Path) -> Result<(), Failure> {
+pub(super) fn look(place: &Path) -> Result<(), Failure> {
     match std::fs::read_dir(place) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),
@@ -150,7 +165,7 @@ fn look(place: &Path) -> Result<(), Failure> {
     }
 }
 
-fn make_directory(place: &Path) -> Result<(), Failure> {
+pub(super) fn make_directory(place: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::io(&error).at(place);
     match std::fs::DirBuilder::new().mode(0o700).create(place) {
         Ok(()) => {}
@@ -163,7 +178,7 @@ fn make_directory(place: &Path) -> Result<(), Failure> {
 }
 
 /// The file that becomes the trusted store. One that belongs to a volume is asked about.
-fn new_store(path: &Path, output: &Output) -> Result<TrustedFile, Failure> {
+pub(super) fn new_store(path: &Path, output: &Output) -> Result<TrustedFile, Failure> {
     let failed = |error: TrustedFileError| Failure::from(FlashOpenError::Store(error)).at(path);
     let mut file = TrustedFile::open_or_new(path).map_err(failed)?;
     match file.record() {

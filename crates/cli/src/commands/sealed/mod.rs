@@ -1,7 +1,9 @@
 //! Sealed volumes: a store of objects, by its URL, in place of a file or device.
 
+mod clones;
 mod format;
 mod hand_over;
+mod rekey;
 mod space;
 
 use std::path::Path;
@@ -15,15 +17,20 @@ use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::store::StoreError;
 use atrest_sealedvolume::volume::{Freshness, OpenError, VolumeError};
 
+use atrest_volume::VolumeKey;
+
 use super::unlock::{Use, open_if};
 use crate::args::open::UnlockArgs;
+use crate::args::secrets::SecretArgs;
 use crate::failure::{Code, Failure};
 use crate::flash_errors::of_trusted;
 use crate::output::Output;
 
 pub use atrest_open::sealed::is_meant;
+pub use clones::{clone, flatten};
 pub use format::format;
 pub use hand_over::hand_over;
+pub use rekey::rekey;
 pub use space::{gc, resize, snapshot, stored};
 
 /// Says how the sealed volume that is held is opened. What is no sealed volume has no trusted store here, and no snapshots.
@@ -69,6 +76,9 @@ fn trusted(path: &Path, write: bool) -> Result<TrustedFile, Failure> {
 /// A sealed volume that is open, and what keeps other processes of this machine from writing it.
 struct Opened {
     volume: SealedVolume,
+    /// Its volume key, and the identifier of its format.
+    key: VolumeKey,
+    format: [u8; 16],
     _held: Option<std::fs::File>,
 }
 
@@ -82,9 +92,22 @@ impl Opened {
         }
         let wanted = Use { write, ..Use::default() };
         let (held, volume) = open_if(path, args, wanted, output, || Ok(()))?;
+        let unlocked = volume.sealed().ok_or(SealedError::NoStore)?;
+        let (key, format) = (VolumeKey::copy_from(unlocked.key.expose()), unlocked.format);
         let (volume, held) =
             held.sealed_volume(&volume, write).map_err(|error| Failure::from(error).at(path))?;
-        Ok(Self { volume, _held: held })
+        Ok(Self { volume, key, format, _held: held })
+    }
+
+    /// To write it, by a passphrase or the volume key.
+    fn unlock_with(
+        path: &Path,
+        store: Option<&Path>,
+        secret: &SecretArgs,
+        output: &Output,
+    ) -> Result<Self, Failure> {
+        let (store, secret) = (store.map(Path::to_owned), secret.clone());
+        Self::unlock(path, &UnlockArgs { store, secret, ..UnlockArgs::default() }, true, output)
     }
 
     fn close(self, path: &Path) -> Result<(), Failure> {
@@ -134,7 +157,7 @@ impl From<OpenError> for Failure {
             OpenError::NotEmpty => {
                 Self::new(Code::Busy, error).hint("name a directory that does not exist, or is empty")
             }
-            OpenError::Size => Self::parameters(error).hint("4 KiB to 11 TiB, in whole blocks of 4 KiB"),
+            OpenError::Size => Self::parameters(error).hint("4 KiB to 1 EiB, in whole blocks of 4 KiB"),
             OpenError::StoreNeeded => Self::parameters(error).hint(
                 "--store FILE names it; --without-freshness reads without, and can't tell an older state from the newest",
             ),
@@ -157,6 +180,8 @@ impl From<OpenError> for Failure {
                     "restore {name} in the store from a copy, or remove it: what was flushed with it is lost then"
                 ))
             }
+            OpenError::Origin => Self::new(Code::Device, error)
+                .hint("a clone needs the volume that it was made of, at the URL that it had then"),
             OpenError::Unreachable(error) => error.into(),
             error => Self::new(Code::Device, error),
         }
@@ -170,6 +195,9 @@ impl From<VolumeError> for Failure {
                 .hint("whoever opened it since has it now; what was flushed before is in it"),
             VolumeError::Unreachable(error) => error.into(),
             VolumeError::Trusted(error) => of_trusted(error),
+            VolumeError::Cloned { .. } => Self::new(Code::Busy, error).hint(
+                "`atrest flatten` makes a clone stand alone; then `atrest snapshot release` here, with the identifier that `snapshot list` shows",
+            ),
             VolumeError::NoSuchSnapshot => {
                 Self::parameters(error).hint("`atrest snapshot list` names those that there are")
             }

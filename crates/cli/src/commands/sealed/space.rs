@@ -10,7 +10,7 @@ use atrest_sealedvolume::volume::OpenError;
 use serde::Serialize;
 use serde_json::json;
 
-use super::Opened;
+use super::{Opened, clones};
 use crate::args::open::UnlockArgs;
 use crate::args::sealed::{GcArgs, SnapshotCommand};
 use crate::commands::text::counted;
@@ -59,11 +59,38 @@ pub fn snapshot(command: &SnapshotCommand, output: &Output) -> Result<(), Failur
                 ),
             )
         }
+        SnapshotCommand::Release(args) => {
+            let clone = clones::identifier(&args.clone_id)?;
+            let opened = Opened::unlock(&args.path, &args.unlock, true, output)?;
+            output.confirm(&format!(
+                "if the clone {} was neither flattened nor deleted, it is lost once the snapshot is removed",
+                args.clone_id
+            ))?;
+            let released =
+                opened.volume.release(clone).map_err(|error| Failure::from(error).at(&args.path))?;
+            opened.close(&args.path)?;
+            if released == 0 {
+                return Err(Failure::parameters("no snapshot is kept for that clone")
+                    .at(&args.path)
+                    .hint("`atrest snapshot list` shows the clones that there are"));
+            }
+            output.done(
+                &json!({ "clone": args.clone_id, "snapshots": released }),
+                &format!("{}: nothing is kept for the clone {} any more", args.path.display(), args.clone_id),
+            )
+        }
         SnapshotCommand::List(args) => {
             let opened = Opened::unlock(&args.path, &args.unlock, false, output)?;
             let all = opened.volume.snapshots().map_err(|error| Failure::from(error).at(&args.path))?;
-            let rows: Vec<_> = all.iter().map(|one| json!({ "id": one.id, "name": one.name })).collect();
-            let text: String = all.iter().map(|one| format!("{:>12}  {}\n", one.id, one.name)).collect();
+            let (mut rows, mut text) = (Vec::new(), String::new());
+            for one in &all {
+                let clones =
+                    opened.volume.clones(one.id).map_err(|error| Failure::from(error).at(&args.path))?;
+                let clones: Vec<String> = clones.iter().map(|clone| clones::shown(*clone)).collect();
+                text += &format!("{:>12}  {}\n", one.id, one.name);
+                text.extend(clones.iter().map(|clone| format!("{:>12}    kept for the clone {clone}\n", "")));
+                rows.push(json!({ "id": one.id, "name": one.name, "clones": clones }));
+            }
             output.report(&rows, &text)
         }
     }

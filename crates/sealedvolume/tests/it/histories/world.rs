@@ -156,7 +156,8 @@ impl World {
             anchor_every: NonZeroU32::new(self.anchor_every).expect("not 0"),
             checkpoint_every: 12,
             cached_blocks: *self.random.pick(&[0, 3, 100]),
-            cached_runs: *self.random.pick(&[1, 100]),
+            cached_map: *self.random.pick(&[1, 20_000]),
+            map_buffer: *self.random.pick(&[0, 4, 12, 8192]),
             patience: Patience { tries: NonZeroU32::new(5).expect("not 0"), first_pause: none },
             ..Settings::default()
         }

@@ -7,8 +7,8 @@ use atrest_sealedvolume::format::{Chain, LogObject, Operation};
 use atrest_sealedvolume::volume::{Head, Observer};
 
 /// Blocks that are written: of two leaves of the map.
-pub const BLOCKS: [u64; 8] = [0, 1, 2, 3, 4095, 4096, 4097, 5000];
-pub const SIZE: u64 = 5001;
+pub const BLOCKS: [u64; 8] = [0, 1, 2, 3, 4095, 4096, (1 << 18) + 7, (1 << 24) + 9];
+pub const SIZE: u64 = (1 << 24) + 10;
 
 /// What each half of a block was written with; 0 where it never was, or was trimmed.
 pub type State = [[u64; 2]; BLOCKS.len()];
@@ -83,7 +83,9 @@ impl Observer for Spy {
             match operation {
                 Operation::SnapshotAdded { id, .. } => snapshots.insert(*id, parent.state),
                 Operation::SnapshotRemoved { id } => snapshots.remove(id),
-                Operation::Resized { .. } => None,
+                Operation::Resized { .. }
+                | Operation::SnapshotCloned { .. }
+                | Operation::CloneGone { .. } => None,
             };
         }
         let (parent, begin, salt) = (Some(parent.head.chain), summary.begin, prelude.salt);

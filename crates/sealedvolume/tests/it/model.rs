@@ -1,0 +1,34 @@
+//! The executable model of the design, `tests/model.py`: random histories of it, and designs that are broken on purpose.
+
+use std::path::Path;
+use std::process::Command;
+
+use atrest_testkit::Campaign;
+
+fn model(arguments: &[&str]) -> (bool, String) {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model.py");
+    let output =
+        Command::new("python3").arg(program).args(arguments).output().expect("scripts/setup installs Python");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn no_history_of_the_model_reads_what_was_not_written_or_loses_a_flush() {
+    // 100 volumes a case.
+    Campaign::new("sealed volume, model", 3, 10_000).run(|seed, _| {
+        let (fine, said) = model(&["--runs", "100", "--seed", &seed.to_string()]);
+        assert!(fine && said.contains("violations 0"), "{said}");
+    });
+}
+
+/// What was added to the model finds what it is there for. `model.py --flaws` tries all the others, too.
+#[test]
+fn a_design_that_is_broken_on_purpose_is_caught() {
+    for flaw in
+        ["no-anchor", "rekey-header-first", "rekey-writes-first", "rekey-forgets-key", "clone-not-held"]
+    {
+        let (fine, said) = model(&["--runs", "260", "--seed", "1", "--flaw", flaw]);
+        assert!(!fine, "{flaw} is not caught: {said}");
+    }
+}
