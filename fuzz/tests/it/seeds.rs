@@ -32,6 +32,17 @@ fn objects_of_a_sealed_volume_are_those_that_are_made() {
 }
 
 #[test]
+fn answers_of_s3_are_those_that_are_made() {
+    let there = seeds("s3");
+    let made = atrest_fuzz::s3_seeds();
+    assert_eq!(there.len(), made.len());
+    for (name, seed) in made {
+        let kept = there.iter().find(|(path, _)| path.ends_with(&format!("/{name}")));
+        assert_eq!(kept.map(|(_, kept)| kept), Some(&seed), "{name}: made by make-seeds s3");
+    }
+}
+
+#[test]
 fn filesystems_open_and_list() {
     for (name, seed) in seeds("ext4").into_iter().chain(seeds("fat")) {
         let (_, image) = Image::decode(&seed);

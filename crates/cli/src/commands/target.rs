@@ -9,7 +9,6 @@ use std::path::Path;
 use atrest_device::BlockDevice;
 use atrest_engine::contents::in_the_way;
 use atrest_engine::{Access, FileDevice};
-use atrest_nbd::Uri;
 use atrest_open::{Device, DeviceOpenError, MayBeWrongKey, Refused, try_keys};
 use atrest_probe::{FilesystemKind, Foreign, foreign};
 use atrest_secret::Passphrase;
@@ -57,6 +56,10 @@ impl<'a> Target<'a> {
     }
 }
 
+/// What to do where the header of a sealed volume is gone.
+pub const RESTORE: &str =
+    "`atrest header restore URL BACKUP` puts back what `atrest header backup` has saved";
+
 /// A volume of LUKS1 whose magic cryptsetup has changed while it re-encrypts it: the headers are in files, and so is how far it is.
 fn legacy_reencryption(device: &Device) -> Option<Failure> {
     const MAGIC: [u8; 6] = *b"LUKS\xde\xad";
@@ -85,6 +88,13 @@ fn legacy_reencryption(device: &Device) -> Option<Failure> {
 /// Why a header can't be read, and, where none is, what is there instead.
 pub fn no_header(error: OpenError, device: &Device) -> Failure {
     let OpenError::NotLuks = error else { return error.into() };
+    if device.is_sealed() {
+        return Failure::new(
+            Code::Device,
+            "the header object in the store is damaged: no LUKS2 header is in it",
+        )
+        .hint(RESTORE);
+    }
     if device.is_stream() {
         return OpenError::NotLuks.into();
     }
@@ -182,7 +192,7 @@ pub fn open_device(path: &Path, access: Access) -> Result<Device, Failure> {
 
 /// Opens a file or block device, for what can't be done with an export. `instead` is what to do with one.
 pub fn open_file(path: &Path, access: Access, instead: &str) -> Result<FileDevice, Failure> {
-    match Uri::is_meant(path) || path.as_os_str().as_encoded_bytes().starts_with(b"file://") {
+    match atrest_open::is_url(path) {
         true => Err(Failure::from(DeviceOpenError::NotHere).at(path).hint(instead)),
         false => FileDevice::open(path, access).map_err(|error| Failure::from(error).at(path)),
     }

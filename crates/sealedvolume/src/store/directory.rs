@@ -216,12 +216,7 @@ impl ObjectStore for DirectoryStore {
     }
 
     fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        let letter = match kind {
-            Kind::Log => "l",
-            Kind::Map => "m",
-            Kind::Checkpoint => "c",
-            Kind::Header => "h",
-        };
+        let letter = names::letter(kind);
         let mut found = std::collections::BTreeSet::new();
         let entries = match fs::read_dir(own(self.root.join(letter))?) {
             Ok(entries) => entries,

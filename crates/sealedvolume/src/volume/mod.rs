@@ -13,10 +13,11 @@ mod read;
 mod snapshots;
 mod space;
 mod state;
+mod warm;
 mod write;
 
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub use snapshots::Snapshot;
 pub use space::{Garbage, Usage};
 
 use self::core::Core;
+use self::warm::Warm;
 use crate::format::{Aead, Chain, FormatError, LogObject, MOST_MAPPED, Operation};
 
 pub(crate) type RandomSource = Box<dyn Random + Send>;
@@ -114,6 +116,9 @@ pub struct Settings {
     pub cached_blocks: usize,
     /// Runs in the cache of the map: 262,144.
     pub cached_runs: usize,
+    /// Requests that the store is asked at once: 1. With more, so many log objects are stored together where nobody flushes, which is
+    /// what a crash may lose; and reads fetch what they need together, and ahead of those who read in order.
+    pub parallel: NonZeroUsize,
     /// How long a store that does not answer is waited for.
     pub patience: Patience,
     /// Where salts come from.
@@ -131,6 +136,7 @@ impl Default for Settings {
             checkpoint_every: 64,
             cached_blocks: 2048,
             cached_runs: 1 << 18,
+            parallel: NonZeroUsize::MIN,
             patience: Patience {
                 tries: NonZeroU32::MIN.saturating_add(15),
                 first_pause: Duration::from_millis(20),
@@ -158,12 +164,13 @@ pub struct SealedVolume {
     core: Mutex<Core>,
     size: AtomicU64,
     read_only: bool,
+    warm: Warm,
 }
 
 impl SealedVolume {
-    fn of(core: Core) -> Self {
+    fn of(core: Core, warm: Warm) -> Self {
         let size = core.state.blocks * crate::format::BLOCK_LEN as u64;
-        Self { size: AtomicU64::new(size), read_only: core.writer.is_none(), core: Mutex::new(core) }
+        Self { size: AtomicU64::new(size), read_only: core.writer.is_none(), core: Mutex::new(core), warm }
     }
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {

@@ -7,5 +7,6 @@ mod directory;
 mod follows;
 mod header;
 mod histories;
+mod parallel;
 mod rig;
 mod vectors;
