@@ -18,7 +18,7 @@ pub fn s3(data: &[u8]) {
         }
         _ => {
             if let Some(page) = page(data) {
-                assert!(page.keys.iter().map(|(key, _)| key.len()).sum::<usize>() <= data.len());
+                assert!(page.names.iter().map(|(key, _)| key.len()).sum::<usize>() <= data.len());
             }
         }
     }

@@ -2,14 +2,14 @@
 
 /// Deepest nesting.
 const DEPTH: usize = 8;
-/// Keys in an answer, at most: S3 sends 1000.
-const KEYS: usize = 10_000;
+/// Names in an answer, at most: S3 sends 1000.
+const NAMES: usize = 10_000;
 
-/// Keys of a list.
+/// Names in a list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// With the bytes in each object, in the order in which they came.
-    pub keys: Vec<(String, u64)>,
+    pub names: Vec<(String, u64)>,
     /// Whether there are more behind them.
     pub more: bool,
 }
@@ -23,10 +23,10 @@ pub fn page(xml: &[u8]) -> Option<Page> {
             ["ListBucketResult", "Contents", "Key"] => key = Some(text),
             ["ListBucketResult", "Contents", "Size"] => len = text.trim().parse().ok()?,
             ["ListBucketResult", "Contents"] => {
-                if page.keys.len() == KEYS {
+                if page.names.len() == NAMES {
                     return None;
                 }
-                page.keys.push((key.take()?, std::mem::take(&mut len)));
+                page.names.push((key.take()?, std::mem::take(&mut len)));
             }
             ["ListBucketResult", "IsTruncated"] => {
                 page.more = match text.trim() {
@@ -134,13 +134,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_has_its_keys_and_whether_there_are_more() {
+    fn a_list_has_its_names_and_whether_there_are_more() {
         let xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
                    <Name>b</Name><Prefix/><IsTruncated>true</IsTruncated><Contents><Key>a&amp;b&#xFC;&#33;</Key><Size>3</Size></Contents>\n\
                    <Contents><Key>l/1</Key><Owner><ID>x</ID></Owner></Contents><CommonPrefixes><Prefix>no</Prefix></CommonPrefixes></ListBucketResult>\n";
         assert_eq!(
             page(xml.as_bytes()),
-            Some(Page { keys: vec![("a&bü!".into(), 3), ("l/1".into(), 0)], more: true })
+            Some(Page { names: vec![("a&bü!".into(), 3), ("l/1".into(), 0)], more: true })
         );
         let none = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
         assert_eq!(page(none), Some(Page::default()));

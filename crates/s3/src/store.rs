@@ -157,7 +157,7 @@ impl ObjectStore for S3Store {
             let page = list::page(&answer.body).ok_or(StoreError::Malformed)?;
             let before = last.clone();
             let mut found = Vec::new();
-            for (key, len) in page.keys {
+            for (key, len) in page.names {
                 // A server that sorts in another way, or repeats itself, would have names left out.
                 if last.as_ref().is_some_and(|last| *last >= key) {
                     return Err(StoreError::Malformed);

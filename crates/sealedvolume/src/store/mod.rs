@@ -59,7 +59,7 @@ pub trait ObjectStore: Send + Sync {
         Ok(self.get(name, crate::format::MOST_OBJECT)?.map(|bytes| bytes.len() as u64))
     }
 
-    /// As [`list_after`](Self::list_after), with the bytes in each object. It is for statistics: nothing rests on it.
+    /// Names as [`list_after`](Self::list_after) has them, with the bytes in each object. It is for statistics: nothing rests on it.
     ///
     /// # Errors
     /// [`StoreError`].

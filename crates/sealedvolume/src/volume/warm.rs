@@ -36,7 +36,7 @@ impl Warm {
         Self { parallel, most: cached_blocks as u64 / 2, ends }
     }
 
-    /// The same for another volume on the store.
+    /// Reads another volume on the store as this one is read.
     pub(super) fn with(&self, cached_blocks: usize) -> Self {
         Self::new(self.parallel, cached_blocks)
     }
