@@ -37,6 +37,6 @@ pub use url::Location;
 /// What reads bytes of a server, for fuzzing.
 #[doc(hidden)]
 pub mod untrusted {
-    pub use crate::http::answer;
+    pub use crate::http::{Answer, HttpError, answer};
     pub use crate::list::page;
 }
