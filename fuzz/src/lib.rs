@@ -34,6 +34,7 @@ mod names;
 mod nbd_client;
 pub mod random;
 mod reencrypt;
+mod s3;
 mod sealed;
 mod sealed_volume;
 mod token;
@@ -71,6 +72,7 @@ pub use modes::{CIPHERS, cipher_modes};
 pub use names::{cipher_spec, plain_options};
 pub use nbd_client::{nbd_client, nbd_client_seeds};
 pub use reencrypt::reencrypt;
+pub use s3::{s3, s3_seeds};
 pub use sealed::{sealed_flash, sealed_store};
 pub use sealed_volume::{sealed_volume, sealed_volume_is_taken, sealed_volume_seeds};
 pub use token::{token, token_seeds, tpm, tpm_seeds};
@@ -116,6 +118,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sealed_flash", sealed_flash),
     ("sealed_store", sealed_store),
     ("sealed_volume", sealed_volume),
+    ("s3", s3),
     ("littlefs", littlefs),
     ("dm_answer", dm_answer),
     ("control", control),

@@ -274,6 +274,18 @@ impl Media for Device {
     }
 }
 
+/// Whether `path` is the URI of an NBD export, or the URL of a store of objects, and no path.
+pub fn is_url(path: &Path) -> bool {
+    Uri::is_meant(path) || store_scheme(path).is_some()
+}
+
+/// The scheme of what is meant to be the URL of a store of objects.
+pub(crate) fn store_scheme(path: &Path) -> Option<&'static str> {
+    const SCHEMES: [&str; 9] = ["file", "s3", "gs", "gcs", "az", "abfs", "azure", "http", "https"];
+    let rest = |scheme: &str| path.as_os_str().as_encoded_bytes().strip_prefix(scheme.as_bytes());
+    SCHEMES.into_iter().find(|scheme| rest(scheme).is_some_and(|rest| rest.starts_with(b"://")))
+}
+
 /// Why a file, a block device or an export can't be opened.
 #[non_exhaustive]
 #[derive(Debug)]

@@ -59,7 +59,7 @@ use std::path::Path;
 use atrest_engine::{Disk, DiskOptions};
 use atrest_volume::{UnlockOptions, Volume};
 
-pub use device::{Device, DeviceOpenError};
+pub use device::{Device, DeviceOpenError, is_url};
 pub use error::{DiskOpenError, Error, HeldError};
 pub use held::Held;
 pub use key::{Key, KeySource, NoOtherKey, OneKey};

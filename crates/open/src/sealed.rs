@@ -3,36 +3,82 @@
 
 use core::fmt;
 use std::fs::File;
+use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, DeviceError, Extent, Geometry};
 use atrest_engine::DiskError;
+#[cfg(feature = "s3")]
+use atrest_s3::{Location, S3Error, S3Store, Settings as S3Settings};
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::Keys;
+use atrest_sealedvolume::format::{Keys, Kind};
 use atrest_sealedvolume::header::HeaderObject;
 use atrest_sealedvolume::store::{DirectoryStore, ObjectStore, StoreError};
 use atrest_sealedvolume::volume::{Access, Freshness, OpenError, Settings, VolumeError};
 use atrest_volume::SealedKey;
 
-/// What a path begins with that is the URL of a directory of objects.
-const FILE: &[u8] = b"file://";
+use crate::device::store_scheme;
 
-/// Whether a path is meant to be the URL of a store of objects.
+/// Requests at once over a network: 4 log objects of 8 MiB, or as many ranges of 1 MiB.
+#[cfg(feature = "s3")]
+const AT_ONCE: NonZeroUsize = NonZeroUsize::new(4).expect("it is not 0");
+
+/// Whether a path is meant to be the URL of a store of objects, also of a kind that is not known here.
 pub fn is_meant(path: &Path) -> bool {
-    path.as_os_str().as_bytes().starts_with(FILE)
+    store_scheme(path).is_some()
 }
 
-/// The directory that a URL names.
-///
-/// # Errors
-/// [`SealedError::Url`] unless it is `file://` and an absolute path. Nothing in it is encoded.
-pub fn directory(url: &Path) -> Result<PathBuf, SealedError> {
-    let rest = url.as_os_str().as_bytes().strip_prefix(FILE).ok_or(SealedError::Url)?;
-    match rest.first() {
-        Some(b'/') => Ok(PathBuf::from(std::ffi::OsStr::from_bytes(rest))),
-        _ => Err(SealedError::Url),
+/// Where a store of objects is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A directory.
+    Directory(PathBuf),
+    /// A prefix in a bucket of S3.
+    #[cfg(feature = "s3")]
+    S3(Location),
+}
+
+impl Place {
+    /// Reads `file://` and an absolute path, in which nothing is encoded, or `s3://BUCKET/PREFIX`.
+    ///
+    /// # Errors
+    /// [`SealedError::Url`] or [`SealedError::S3`] for one that names nothing, [`SealedError::Scheme`] for one of another kind.
+    pub fn parse(url: &Path) -> Result<Self, SealedError> {
+        match store_scheme(url) {
+            Some("file") => {
+                let rest = url.as_os_str().as_bytes().strip_prefix(b"file://").ok_or(SealedError::Url)?;
+                match rest.first() {
+                    Some(b'/') => Ok(Self::Directory(PathBuf::from(std::ffi::OsStr::from_bytes(rest)))),
+                    _ => Err(SealedError::Url),
+                }
+            }
+            #[cfg(feature = "s3")]
+            Some("s3") => Ok(Self::S3(Location::parse(url.to_str().ok_or(S3Error::Url)?)?)),
+            _ => Err(SealedError::Scheme),
+        }
+    }
+
+    /// Requests that it is asked at once: several where each takes a while.
+    fn parallel(&self) -> NonZeroUsize {
+        match self {
+            Self::Directory(_) => NonZeroUsize::MIN,
+            #[cfg(feature = "s3")]
+            Self::S3(_) => AT_ONCE,
+        }
+    }
+
+    /// The store there. In a directory, which must be there, nothing is made or removed until an object is stored. Of S3 nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`SealedError::Store`] if there is no such directory, [`SealedError::S3`] without usable settings and credentials.
+    pub fn store(&self) -> Result<Arc<dyn ObjectStore>, SealedError> {
+        Ok(match self {
+            Self::Directory(path) => Arc::new(DirectoryStore::to_read(path)?),
+            #[cfg(feature = "s3")]
+            Self::S3(at) => Arc::new(S3Store::open(at, S3Settings::from_environment()?)?),
+        })
     }
 }
 
@@ -40,28 +86,33 @@ pub fn directory(url: &Path) -> Result<PathBuf, SealedError> {
 pub struct SealedDevice {
     store: Arc<dyn ObjectStore>,
     header: HeaderObject,
+    parallel: NonZeroUsize,
 }
 
 impl SealedDevice {
     /// Opens the store that a URL names, and its newest header.
     ///
     /// # Errors
-    /// [`SealedError::Url`], [`SealedError::Store`], or [`SealedError::NoHeader`] if no volume is there.
+    /// Those of [`Place`], [`SealedError::NoHeader`] if no volume is there, or [`SealedError::CutHeader`] if none of its headers is whole.
     pub fn open(url: &Path, write: bool) -> Result<Self, SealedError> {
-        let directory = directory(url)?;
-        let store: Arc<dyn ObjectStore> = Arc::new(DirectoryStore::to_read(directory)?);
-        let header = HeaderObject::open(store.clone(), Settings::default().patience, !write)?;
-        Ok(Self { store, header: header.ok_or(SealedError::NoHeader)? })
+        let place = Place::parse(url)?;
+        let (store, parallel) = (place.store()?, place.parallel());
+        match HeaderObject::open(store.clone(), Settings::default().patience, !write)? {
+            Some(header) => Ok(Self { store, header, parallel }),
+            None if store.list_after(Kind::Header, None)?.is_empty() => Err(SealedError::NoHeader),
+            None => Err(SealedError::CutHeader),
+        }
     }
 
     /// Opens the store that a URL names, to restore a header to it. There may be none, or none that can be read.
     ///
     /// # Errors
-    /// [`SealedError::Url`] or [`SealedError::Store`].
+    /// Those of [`Place`].
     pub fn open_to_restore(url: &Path) -> Result<Self, SealedError> {
-        let store: Arc<dyn ObjectStore> = Arc::new(DirectoryStore::to_read(directory(url)?)?);
+        let place = Place::parse(url)?;
+        let (store, parallel) = (place.store()?, place.parallel());
         let header = HeaderObject::open_or_blank(store.clone(), Settings::default().patience)?;
-        Ok(Self { store, header })
+        Ok(Self { store, header, parallel })
     }
 
     /// The objects.
@@ -86,15 +137,22 @@ impl SealedDevice {
         settings: Settings,
     ) -> Result<SealedVolume, SealedError> {
         let keys = Keys::new(&key.key, key.format).map_err(|_| SealedError::KeyLength)?;
-        let settings = Settings { stores: Some(Arc::new(store_at)), ..settings };
+        if access == Access::Write {
+            self.store.probe()?;
+        }
+        let settings = Settings { stores: Some(Arc::new(store_at)), parallel: self.parallel, ..settings };
         Ok(SealedVolume::open(self.store.clone(), keys, freshness, access, settings)?)
     }
 }
 
 /// The objects of a volume that another one is a clone of, by its URL.
 fn store_at(url: &str) -> Result<Arc<dyn ObjectStore>, StoreError> {
-    let directory = directory(Path::new(url)).map_err(|_| StoreError::Name)?;
-    Ok(Arc::new(DirectoryStore::to_read(directory)?))
+    let place = Place::parse(Path::new(url)).map_err(|_| StoreError::Name)?;
+    place.store().map_err(|error| match error {
+        SealedError::Store(error) => error,
+        // Settings and credentials that were there for the clone itself.
+        _ => StoreError::Name,
+    })
 }
 
 impl fmt::Debug for SealedDevice {
@@ -196,12 +254,19 @@ impl BlockDevice for SealedData {
 #[non_exhaustive]
 #[derive(Debug)]
 pub enum SealedError {
-    /// The URL is none that names a store.
+    /// The URL is none that names a directory.
     Url,
+    /// The URL is of a kind of store that is not known here.
+    Scheme,
+    /// The settings for S3, or its URL.
+    #[cfg(feature = "s3")]
+    S3(S3Error),
     /// The store does not answer.
     Store(StoreError),
     /// The store has no header.
     NoHeader,
+    /// No header in the store has the length of one.
+    CutHeader,
     /// The header is of a sealed volume, and lies on a device that is no store, or the other way round.
     NoStore,
     /// The key has another length than that of a sealed volume.
@@ -220,6 +285,13 @@ impl From<StoreError> for SealedError {
     }
 }
 
+#[cfg(feature = "s3")]
+impl From<S3Error> for SealedError {
+    fn from(error: S3Error) -> Self {
+        Self::S3(error)
+    }
+}
+
 impl From<OpenError> for SealedError {
     fn from(error: OpenError) -> Self {
         Self::Open(error)
@@ -235,9 +307,18 @@ impl From<VolumeError> for SealedError {
 impl fmt::Display for SealedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url => f.write_str("the URL of a store is file:// and an absolute path"),
+            Self::Url => f.write_str("the URL of a directory is file:// and an absolute path"),
+            #[cfg(feature = "s3")]
+            Self::Scheme => f.write_str(
+                "stores of objects are directories (file:///path) and buckets of S3 (s3://BUCKET/PREFIX)",
+            ),
+            #[cfg(not(feature = "s3"))]
+            Self::Scheme => f.write_str("stores of objects are directories here (file:///path)"),
+            #[cfg(feature = "s3")]
+            Self::S3(error) => error.fmt(f),
             Self::Store(error) => write!(f, "the store can't be read: {error}"),
-            Self::NoHeader => f.write_str("no sealed volume is there: the directory has no header object"),
+            Self::NoHeader => f.write_str("no sealed volume is there: the store has no header object"),
+            Self::CutHeader => f.write_str("the header object in the store is cut off"),
             Self::NoStore => f.write_str("the header is that of a sealed volume, whose data lies in a store"),
             Self::KeyLength => f.write_str("the key is none of a sealed volume"),
             Self::Open(error) => error.fmt(f),

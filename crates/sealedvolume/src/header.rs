@@ -333,7 +333,7 @@ fn again<T>(patience: Patience, mut ask: impl FnMut() -> Result<T, StoreError>) 
     let mut tries = 1;
     loop {
         match ask() {
-            Err(error) if tries < patience.tries.get() && error != StoreError::TooLong => {
+            Err(error) if tries < patience.tries.get() && error.may_pass() => {
                 thread::sleep(patience.pause(tries));
                 tries += 1;
             }

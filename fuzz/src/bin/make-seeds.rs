@@ -16,7 +16,7 @@ use atrest_fuzz::integrity_seed;
 use atrest_fuzz::random::Random;
 use atrest_fuzz::{
     CIPHERS, Image, checkpoint_seed, dm_answer_seeds, ext4_encrypted_seed, flash_header_seed,
-    fscrypt_context_seed, littlefs_seed, sealed_volume_seeds, vhost_user_seed,
+    fscrypt_context_seed, littlefs_seed, s3_seeds, sealed_volume_seeds, vhost_user_seed,
 };
 use atrest_kdf::Hash;
 use atrest_keyslot::flash::KdfCost;
@@ -45,6 +45,7 @@ fn main() {
     seeds.files();
     seeds.sealed();
     seeds.sealed_volume();
+    seeds.s3();
     seeds.key_value();
     seeds.littlefs();
     seeds.daemons();
@@ -667,6 +668,12 @@ impl Seeds {
                 let all = [&[kind, 3 + changes, 5, changes][..], &program].concat();
                 self.put("sealed_store", &format!("{kind}-{changes}"), &all);
             }
+        }
+    }
+
+    fn s3(&self) {
+        for (name, seed) in s3_seeds() {
+            self.put("s3", name, &seed);
         }
     }
 

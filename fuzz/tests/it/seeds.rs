@@ -49,6 +49,17 @@ fn tokens_of_cards_and_of_several_factors_are_those_that_are_made_and_are_taken(
 }
 
 #[test]
+fn answers_of_s3_are_those_that_are_made() {
+    let there = seeds("s3");
+    let made = atrest_fuzz::s3_seeds();
+    assert_eq!(there.len(), made.len());
+    for (name, seed) in made {
+        let kept = there.iter().find(|(path, _)| path.ends_with(&format!("/{name}")));
+        assert_eq!(kept.map(|(_, kept)| kept), Some(&seed), "{name}: made by make-seeds s3");
+    }
+}
+
+#[test]
 fn filesystems_open_and_list() {
     for (name, seed) in seeds("ext4").into_iter().chain(seeds("fat")) {
         let (_, image) = Image::decode(&seed);

@@ -605,7 +605,8 @@ fn is_name(name: &str) -> bool {
 
 /// Whether a volume is named by a URL, which is no path of this machine: an export of a server, or a store of objects.
 fn is_url(path: &Path) -> bool {
-    Uri::is_meant(path) || path.as_os_str().as_encoded_bytes().starts_with(b"file://")
+    let is = |scheme: &str| path.as_os_str().as_encoded_bytes().starts_with(scheme.as_bytes());
+    Uri::is_meant(path) || is("file://") || is("s3://")
 }
 
 #[cfg(test)]

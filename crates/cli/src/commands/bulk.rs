@@ -135,16 +135,15 @@ pub(super) fn checkpoint_path(
     input: &Path,
     how: &BulkArgs,
 ) -> Result<Option<PathBuf>, Failure> {
-    let is_url =
-        |path: &&&Path| Uri::is_meant(path) || path.as_os_str().as_encoded_bytes().starts_with(b"file://");
+    let is_url = |path: &&&Path| atrest_open::is_url(path);
     match [output, input].iter().find(is_url) {
         None => Ok(bulk::checkpoint_path(output, input)),
         Some(_) if !how.resume => Ok(None),
-        Some(uri) => {
-            Err(Failure::parameters("a copy from or to an NBD export keeps no checkpoint to resume from")
-                .at(uri)
-                .hint("leave --resume out to start from the beginning"))
-        }
+        Some(uri) => Err(Failure::parameters(
+            "a copy from or to an NBD export or a store keeps no checkpoint to resume from",
+        )
+        .at(uri)
+        .hint("leave --resume out to start from the beginning")),
     }
 }
 

@@ -22,9 +22,18 @@ use crate::output::{Output, path_text};
 use crate::progress;
 use crate::secrets::{self, Source};
 
+/// Whether a path looks like a URL, of whatever kind. An export of NBD may be a flash chip's image.
+#[cfg(feature = "whole")]
+fn has_scheme(path: &Path) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-');
+    let scheme = path.to_str().and_then(|text| text.split_once("://"));
+    scheme.is_some_and(|(scheme, _)| !scheme.is_empty() && scheme.bytes().all(is_letter))
+        && !Uri::is_meant(path)
+}
+
 pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     #[cfg(feature = "whole")]
-    if super::sealed::is_meant(&args.path) {
+    if super::sealed::is_meant(&args.path) || args.kind == LuksType::Sealed && has_scheme(&args.path) {
         return super::sealed::format(args, output);
     }
     if matches!(args.kind, LuksType::Flash | LuksType::Sealed) {

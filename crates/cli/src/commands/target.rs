@@ -9,7 +9,6 @@ use std::path::Path;
 use atrest_device::BlockDevice;
 use atrest_engine::contents::in_the_way;
 use atrest_engine::{Access, FileDevice};
-use atrest_nbd::Uri;
 use atrest_open::{Device, DeviceOpenError, MayBeWrongKey, Refused, try_keys};
 use atrest_probe::{FilesystemKind, Foreign, foreign};
 use atrest_secret::Passphrase;
@@ -64,6 +63,10 @@ impl<'a> Target<'a> {
     }
 }
 
+/// What to do where the header of a sealed volume is gone.
+pub const RESTORE: &str =
+    "`atrest header restore URL BACKUP` puts back what `atrest header backup` has saved";
+
 /// Has the kernel forget which writes to a device have failed before: it tells whoever flushes next, and who wrote has been told already. What
 /// was lost is in the zone that is recovered.
 pub fn forget_failed_writes(path: &Path) {
@@ -99,6 +102,13 @@ fn legacy_reencryption(device: &Device) -> Option<Failure> {
 /// Why a header can't be read, and, where none is, what is there instead.
 pub fn no_header(error: OpenError, device: &Device) -> Failure {
     let OpenError::NotLuks = error else { return error.into() };
+    if device.is_sealed() {
+        return Failure::new(
+            Code::Device,
+            "the header object in the store is damaged: no LUKS2 header is in it",
+        )
+        .hint(RESTORE);
+    }
     if device.is_stream() {
         return OpenError::NotLuks.into();
     }
@@ -196,7 +206,7 @@ pub fn open_device(path: &Path, access: Access) -> Result<Device, Failure> {
 
 /// Opens a file or block device, for what can't be done with an export. `instead` is what to do with one.
 pub fn open_file(path: &Path, access: Access, instead: &str) -> Result<FileDevice, Failure> {
-    match Uri::is_meant(path) || path.as_os_str().as_encoded_bytes().starts_with(b"file://") {
+    match atrest_open::is_url(path) {
         true => Err(Failure::from(DeviceOpenError::NotHere).at(path).hint(instead)),
         false => FileDevice::open(path, access).map_err(|error| Failure::from(error).at(path)),
     }

@@ -60,6 +60,8 @@ mod sealed_repair;
 mod sealed_unanchored;
 mod sealed_volume;
 mod sealed_volume_kills;
+mod sealed_volume_s3;
+mod sealed_volume_s3_kills;
 mod secrets;
 mod serving;
 mod streams;

@@ -13,13 +13,13 @@ use crate::common::{CHEAP, Scratch};
 
 const BLOCK: usize = 4096;
 /// Images of one ext4, each with a file more; the first one follows the last.
-const IMAGES: usize = 6;
+pub const IMAGES: usize = 6;
 /// Times that one volume's server is killed.
 const KILLS: usize = 3;
 const OPTIONS: [&str; 4] = ["--key-file", "key", "--store", "store"];
 
 /// The ext4 after each of its changes.
-fn images() -> Vec<Vec<u8>> {
+pub fn images() -> Vec<Vec<u8>> {
     let scratch = Scratch::new();
     scratch.bash("truncate -s 4M image && mke2fs -q -t ext4 -O ^has_journal -b 4096 image").ok();
     let mut images = vec![scratch.read("image")];
@@ -32,7 +32,7 @@ fn images() -> Vec<Vec<u8>> {
 }
 
 /// Writes what differs between two images.
-fn change(export: &Export, from: &[u8], to: &[u8]) -> bool {
+pub fn change(export: &Export, from: &[u8], to: &[u8]) -> bool {
     let blocks = from.chunks(BLOCK).zip(to.chunks(BLOCK)).enumerate();
     blocks
         .filter(|(_, (from, to))| from != to)

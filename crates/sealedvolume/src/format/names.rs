@@ -26,6 +26,16 @@ pub fn map(salt: &[u8; 16]) -> String {
     name
 }
 
+/// What the names of a kind begin with, before the slash.
+pub fn letter(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Log => "l",
+        Kind::Map => "m",
+        Kind::Checkpoint => "c",
+        Kind::Header => "h",
+    }
+}
+
 /// The kind that a name states, if it is one of a sealed volume's names.
 pub fn kind(name: &str) -> Option<Kind> {
     let (kind, digits) = name.split_once('/')?;

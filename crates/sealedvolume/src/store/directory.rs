@@ -222,12 +222,7 @@ impl ObjectStore for DirectoryStore {
     }
 
     fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        let letter = match kind {
-            Kind::Log => "l",
-            Kind::Map => "m",
-            Kind::Checkpoint => "c",
-            Kind::Header => "h",
-        };
+        let letter = names::letter(kind);
         // Nothing of the kind was ever stored, or a copy left the empty directory out.
         let Some(folder) = self.folder(letter)? else { return Ok(Vec::new()) };
         let mut found = BTreeSet::new();

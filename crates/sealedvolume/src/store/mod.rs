@@ -59,6 +59,29 @@ pub trait ObjectStore: Send + Sync {
         Ok(self.get(name, crate::format::MOST_OBJECT)?.map(|bytes| bytes.len() as u64))
     }
 
+    /// Names as [`list_after`](Self::list_after) has them, with the bytes in each object. It is for statistics: nothing rests on it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn list_lens_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<(String, u64)>, StoreError> {
+        let mut found = Vec::new();
+        for name in self.list_after(kind, after)? {
+            // intended: one that has gone meanwhile takes no room.
+            let len = self.len_of(&name)?.unwrap_or(0);
+            found.push((name, len));
+        }
+        Ok(found)
+    }
+
+    /// Finds out whether [`put_new`](Self::put_new) keeps its word, before a volume is made or written here. It may store an object of
+    /// another name than a volume's. A store that is known to keep it says so at once.
+    ///
+    /// # Errors
+    /// [`StoreError::Unconditional`] if an object was stored in the place of another one.
+    fn probe(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Keeps other processes of this machine from writing here, for as long as what it returns lives. A store that can't do that, or that no
     /// other process can reach, returns nothing: the format fences whoever wrote before.
     ///

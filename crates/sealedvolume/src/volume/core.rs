@@ -13,6 +13,9 @@ use super::state::State;
 use super::{Head, Observer, RandomSource};
 use crate::format::{BLOCK_LEN, Prelude, SealedLog};
 
+/// Blocks in log objects that wait for others to go with them, at most: 32 MiB.
+const TOGETHER: usize = 8192;
+
 pub(crate) struct Core {
     pub(crate) objects: Objects,
     pub(crate) state: State,
@@ -27,6 +30,8 @@ pub(crate) struct Writer {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) batch: Batch,
     pub(crate) batch_blocks: usize,
+    /// Requests that the store is asked at once.
+    pub(crate) parallel: usize,
     /// Sealed, and not known to be stored, in the order of their numbers.
     pub(crate) queue: Vec<SealedLog>,
     /// Nothing more is written or acknowledged.
@@ -46,6 +51,13 @@ pub(crate) struct Writer {
     pub(crate) checkpoint_delay: u64,
     /// A checkpoint that the store may have or not.
     pub(crate) pending: Option<PendingCheckpoint>,
+}
+
+impl Writer {
+    /// Whether what is sealed waits for others to go with it, as far as they may wait.
+    pub(crate) fn waits_for_more(&self) -> bool {
+        self.queue.len() < self.parallel.min(TOGETHER / self.batch_blocks)
+    }
 }
 
 /// A checkpoint of which the store did not say that it is stored. It is put again, the same bytes, until the store has it.

@@ -31,6 +31,7 @@ impl BlockDevice for SealedVolume {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         let len = buf.len() as u64;
         self.check_range(Operation::Read, offset, len)?;
+        self.warm(offset, len);
         let read = self.core().and_then(|mut core| core.read(offset, buf));
         read.map_err(|error| error.at(Operation::Read, offset, len))
     }

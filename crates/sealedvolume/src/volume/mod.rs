@@ -16,10 +16,11 @@ mod rekey;
 mod snapshots;
 mod space;
 mod state;
+mod warm;
 mod write;
 
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -34,6 +35,7 @@ pub use snapshots::Snapshot;
 pub use space::{Garbage, Usage};
 
 use self::core::Core;
+use self::warm::Warm;
 use crate::format::{Aead, Chain, FormatError, LogObject, MOST_BLOCKS, Operation};
 use crate::store::{ObjectStore, StoreError};
 
@@ -125,6 +127,9 @@ pub struct Settings {
     pub cached_map: usize,
     /// Runs that a branch of the map holds before it hands them down: 8192. An object in which they lie counts as three.
     pub map_buffer: usize,
+    /// Requests that the store is asked at once: 1. With more, so many log objects are stored together where nobody flushes, which is
+    /// what a crash may lose; and reads fetch what they need together, and ahead of those who read in order.
+    pub parallel: NonZeroUsize,
     /// How long a store that does not answer is waited for.
     pub patience: Patience,
     /// Where salts come from.
@@ -145,6 +150,7 @@ impl Default for Settings {
             cached_blocks: 2048,
             cached_map: 16 << 20,
             map_buffer: 8192,
+            parallel: NonZeroUsize::MIN,
             patience: Patience {
                 tries: NonZeroU32::MIN.saturating_add(15),
                 first_pause: Duration::from_millis(20),
@@ -173,12 +179,13 @@ pub struct SealedVolume {
     core: Mutex<Core>,
     size: AtomicU64,
     read_only: bool,
+    warm: Warm,
 }
 
 impl SealedVolume {
-    fn of(core: Core) -> Self {
+    fn of(core: Core, warm: Warm) -> Self {
         let size = core.state.blocks * crate::format::BLOCK_LEN as u64;
-        Self { size: AtomicU64::new(size), read_only: core.writer.is_none(), core: Mutex::new(core) }
+        Self { size: AtomicU64::new(size), read_only: core.writer.is_none(), core: Mutex::new(core), warm }
     }
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {

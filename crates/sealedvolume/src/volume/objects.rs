@@ -130,7 +130,7 @@ impl Objects {
         let mut tries = 1;
         loop {
             match ask() {
-                Err(error) if tries < self.patience.tries.get() && worth(&error) => {
+                Err(error) if tries < self.patience.tries.get() && error.may_pass() && worth(&error) => {
                     thread::sleep(self.patience.pause(tries));
                     tries += 1;
                 }

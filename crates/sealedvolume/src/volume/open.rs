@@ -9,6 +9,7 @@ use super::core::{Core, Writer};
 use super::lru::Lru;
 use super::objects::Objects;
 use super::state::State;
+use super::warm::Warm;
 use super::{Access, Freshness, OpenError, Origin, SealedVolume, Settings, VolumeError};
 use crate::format::{
     FormatError, Keys, Kind, LogObject, MOST_BLOCKS, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
@@ -121,7 +122,9 @@ impl SealedVolume {
                 return Err(OpenError::StoreNeeded);
             }
             let cache = Lru::new(settings.cached_blocks);
-            return Ok(Self::of(Core { objects: loaded.objects, state: loaded.state, cache, writer: None }));
+            let warm = Warm::new(settings.parallel.get(), settings.cached_blocks);
+            let core = Core { objects: loaded.objects, state: loaded.state, cache, writer: None };
+            return Ok(Self::of(core, warm));
         }
         for attempt in 1..=BEGINS {
             let loaded = load_with(&objects, trusted.as_mut(), &settings)?;
@@ -152,6 +155,7 @@ impl SealedVolume {
                 observer: settings.observer,
                 batch: Batch::default(),
                 batch_blocks: settings.batch.clamp(1, 8192),
+                parallel: settings.parallel.get(),
                 queue: Vec::new(),
                 failed: false,
                 trusted,
@@ -172,7 +176,7 @@ impl SealedVolume {
                 VolumeError::Trusted(error) => OpenError::Trusted(error),
                 _ => OpenError::Random,
             })?;
-            return Ok(Self::of(core));
+            return Ok(Self::of(core, Warm::new(settings.parallel.get(), settings.cached_blocks)));
         }
         let loaded = load_with(&objects, trusted.as_mut(), &settings)?;
         Err(OpenError::Contested { number: loaded.state.successor })

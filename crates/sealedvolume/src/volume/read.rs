@@ -57,7 +57,7 @@ impl Core {
     }
 
     /// Where a block is, the batch included, and how many from it on are there together.
-    fn place(&mut self, block: u64) -> Result<(u64, Whereabouts), VolumeError> {
+    pub(super) fn place(&mut self, block: u64) -> Result<(u64, Whereabouts), VolumeError> {
         let found = self.writer.as_ref().map_or(Err(u64::MAX), |writer| writer.batch.find(block));
         let unknown = match found {
             Ok(Found::Data(data)) => return Ok((1, Whereabouts::Here(Box::new(Plaintext(*data))))),
@@ -126,7 +126,7 @@ impl Core {
 }
 
 /// Where a block is.
-enum Whereabouts {
+pub(super) enum Whereabouts {
     Here(Box<Plaintext>),
     Placed(Place),
 }

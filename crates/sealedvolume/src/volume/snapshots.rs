@@ -85,7 +85,8 @@ impl SealedVolume {
         let snapshot = core.state.snapshots.get(&id).ok_or(VolumeError::NoSuchSnapshot)?;
         let state = State::of(snapshot_root(&core.objects, snapshot)?, CACHED_MAP);
         let objects = core.objects.clone();
-        Ok(Self::of(Core { objects, state, cache: Lru::new(CACHED_BLOCKS), writer: None }))
+        let warm = self.warm.with(CACHED_BLOCKS);
+        Ok(Self::of(Core { objects, state, cache: Lru::new(CACHED_BLOCKS), writer: None }, warm))
     }
 }
 

@@ -1,11 +1,14 @@
 //! Writing: the batch, log objects and their order, flushes and the record.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::batch::Batch;
 use super::core::{Core, Writer};
+use super::objects::Objects;
 use super::{Head, VolumeError, open};
-use crate::format::{BLOCK_LEN, Extent, Kind, Operation, Record, Summary, names, seal_log};
+use crate::format::{BLOCK_LEN, Extent, Kind, Operation, Record, SealedLog, Summary, names, seal_log};
 use crate::store::{Put, StoreError};
 
 /// Bytes that wait to be stored, at most.
@@ -59,7 +62,9 @@ impl Core {
             return Ok(());
         }
         self.seal_batch()?;
-        self.push()?;
+        if !self.writer()?.waits_for_more() {
+            self.push()?;
+        }
         // What was written since the last checkpoint is in memory, and there is a bound to that.
         self.checkpoint_if_due()
     }
@@ -146,26 +151,20 @@ impl Core {
     fn push(&mut self) -> Result<Option<StoreError>, VolumeError> {
         let Self { objects, writer, .. } = self;
         let Some(writer) = writer else { return Ok(None) };
-        let (mut error, mut fence) = (None, None);
-        writer.queue.retain(|sealed| {
-            let number = sealed.object.prelude.number;
-            let name = names::log(number);
-            let kept = match objects.store.put_new(&name, &sealed.bytes) {
-                Ok(Put::Stored) => Ok(true),
-                Ok(Put::Exists) => objects.holds(&name, &sealed.bytes).inspect(|same| {
-                    if !same {
-                        fence = Some(number);
-                    }
-                }),
-                Err(error) => Err(error),
-            };
-            match kept {
-                Ok(stored) => !stored,
-                Err(why) => {
-                    error = Some(why);
-                    true
-                }
+        let kept = store_all(objects, &writer.queue, writer.parallel);
+        let (mut error, mut fence, mut kept) = (None, None, kept.into_iter());
+        writer.queue.retain(|sealed| match kept.next() {
+            Some(Ok(Kept::Stored)) => false,
+            Some(Ok(Kept::Another)) => {
+                fence = Some(sealed.object.prelude.number);
+                true
             }
+            Some(Err(why)) => {
+                error = Some(why);
+                true
+            }
+            // cannot happen: each has an answer.
+            None => true,
         });
         match fence {
             Some(number) => {
@@ -245,6 +244,45 @@ impl Core {
         self.fail();
         checkpoint.and(closed)
     }
+}
+
+/// What became of an object that was to be stored.
+#[derive(Clone, Copy)]
+enum Kept {
+    Stored,
+    /// Another object has its number.
+    Another,
+}
+
+/// Tries once to store each object, so many at once. The answers are in their order.
+fn store_all(objects: &Objects, queue: &[SealedLog], parallel: usize) -> Vec<Result<Kept, StoreError>> {
+    let store = |sealed: &SealedLog| {
+        let name = names::log(sealed.object.prelude.number);
+        match objects.store.put_new(&name, &sealed.bytes)? {
+            Put::Stored => Ok(Kept::Stored),
+            Put::Exists if objects.holds(&name, &sealed.bytes)? => Ok(Kept::Stored),
+            Put::Exists => Ok(Kept::Another),
+        }
+    };
+    let threads = parallel.min(queue.len());
+    if threads < 2 {
+        return queue.iter().map(store).collect();
+    }
+    let answers: Vec<_> = queue.iter().map(|_| Mutex::new(Err(StoreError::Silent))).collect();
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((sealed, answer)) =
+                    queue.iter().zip(&answers).nth(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    *answer.lock().unwrap_or_else(PoisonError::into_inner) = store(sealed); // intended: nobody else has it.
+                }
+            });
+        }
+    });
+    let told = |answer: Mutex<_>| answer.into_inner().unwrap_or_else(PoisonError::into_inner); // intended: it is whole.
+    answers.into_iter().map(told).collect()
 }
 
 fn blocks_of(batch: &Batch) -> Vec<(u64, &[u8; BLOCK_LEN])> {

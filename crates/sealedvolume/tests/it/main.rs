@@ -11,6 +11,7 @@ mod header;
 mod histories;
 mod map;
 mod model;
+mod parallel;
 mod rig;
 mod size;
 mod vectors;

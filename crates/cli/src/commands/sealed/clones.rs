@@ -1,19 +1,16 @@
 //! `atrest clone` and `flatten`: a volume that begins with what a snapshot of another one holds.
 
-use std::sync::Arc;
-
-use atrest_open::sealed::directory;
+use atrest_open::sealed::Place;
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{FormatId, Keys};
 use atrest_sealedvolume::header::{HeaderObject, NewHeader};
-use atrest_sealedvolume::store::{DirectoryStore, ObjectStore};
 use atrest_sealedvolume::volume::{Freshness, OpenError, Settings, VolumeError};
 use atrest_secret::{OsRandom, Random};
 use atrest_volume::{FormatError, FormatOptions, VolumeKey};
 use serde_json::json;
 
 use super::Opened;
-use super::format::{KEY_LEN, WINDOW, fill, look, make_directory, new_store};
+use super::format::{KEY_LEN, WINDOW, fill, look, make, new_store};
 use crate::args::sealed::{CloneArgs, FlattenArgs};
 use crate::commands::options;
 use crate::commands::text::counted;
@@ -25,9 +22,9 @@ use crate::secrets::Source;
 pub fn clone(args: &CloneArgs, output: &Output) -> Result<(), Failure> {
     let (path, to) = (&args.path, &args.to);
     let (of_parent, at) = (|failure: Failure| failure.at(path), |failure: Failure| failure.at(to));
-    let place = directory(to).map_err(|error| at(error.into()))?;
+    let place = Place::parse(to).map_err(|error| at(error.into()))?;
     let url = path.to_str().ok_or_else(|| of_parent(Failure::parameters("the URL is no UTF-8")))?;
-    look(&place)?;
+    look(&place).map_err(at)?;
     let mut trusted = args.new_store.as_deref().map(|store| new_store(store, output)).transpose()?;
     let parent = Opened::unlock_with(path, args.store.as_deref(), &args.secret, output)?;
     let failed = |error: VolumeError| of_parent(error.into());
@@ -46,9 +43,7 @@ pub fn clone(args: &CloneArgs, output: &Output) -> Result<(), Failure> {
         FormatOptions { keyslot: options::keyslot(&args.pbkdf, None, None)?, ..FormatOptions::default() };
     let uuid = fill(&header, (&key, format), &passphrase, options, output).map_err(at)?;
     let keys = Keys::new(&key, format).map_err(|error| at(Failure::new(Code::Device, error)))?;
-    make_directory(&place)?;
-    let store: Arc<dyn ObjectStore> =
-        Arc::new(DirectoryStore::open(&place).map_err(|error| at(error.into()))?);
+    let store = make(&place).map_err(at)?;
     let _held = store.hold().map_err(|error| at(error.into()))?;
     let mut settings = Settings::default();
     let first = HeaderObject::create(&*store, settings.patience, header).map_err(|error| at(error.into()))?;

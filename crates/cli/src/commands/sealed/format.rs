@@ -7,11 +7,11 @@ use std::sync::Arc;
 use atrest_device::TrustedStore as _;
 use atrest_engine::flash::FlashOpenError;
 use atrest_engine::{TrustedFile, TrustedFileError};
-use atrest_open::sealed::directory;
+use atrest_open::sealed::Place;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{BLOCK_LEN, Keys, MOST_BLOCKS};
+use atrest_sealedvolume::format::{BLOCK_LEN, Keys, Kind, MOST_BLOCKS};
 use atrest_sealedvolume::header::{HeaderObject, NewHeader};
-use atrest_sealedvolume::store::{DirectoryStore, ObjectStore};
+use atrest_sealedvolume::store::ObjectStore;
 use atrest_sealedvolume::volume::{Freshness, OpenError, Settings};
 use atrest_secret::{OsRandom, Passphrase, Random};
 use atrest_volume::{Devices, FormatError, FormatOptions, VolumeFormat, VolumeKey};
@@ -40,8 +40,8 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     if bytes == 0 || !bytes.is_multiple_of(BLOCK_LEN as u64) || bytes / BLOCK_LEN as u64 > MOST_BLOCKS {
         return Err(at(OpenError::Size.into()));
     }
-    let place = directory(path).map_err(|error| at(error.into()))?;
-    look(&place)?;
+    let place = Place::parse(path).map_err(|error| at(error.into()))?;
+    look(&place).map_err(at)?;
     let mut trusted = args.flash.sealed.store.as_deref().map(|store| new_store(store, output)).transpose()?;
     let key = volume_key(args, output)?;
     let prompt = format!("New passphrase for {}", path.display());
@@ -60,9 +60,7 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let uuid = fill(&header, (&key, format), &passphrase, options, output).map_err(at)?;
 
     let keys = Keys::new(&key, format).map_err(|error| at(Failure::new(Code::Device, error)))?;
-    make_directory(&place)?;
-    let store: Arc<dyn ObjectStore> =
-        Arc::new(DirectoryStore::open(&place).map_err(|error| at(error.into()))?);
+    let store = make(&place).map_err(at)?;
     let _held = store.hold().map_err(|error| at(error.into()))?;
     let mut settings = Settings::default();
     let first = HeaderObject::create(&*store, settings.patience, header).map_err(|error| at(error.into()))?;
@@ -87,6 +85,14 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
                  "store": args.flash.sealed.store.as_deref().map(path_text) }),
         &format!("{}: new sealed volume of {bytes} bytes, UUID {uuid}", path.display()),
     )
+}
+
+/// The store at a place that is to hold a new volume, its directory made if there is none.
+pub(super) fn make(place: &Place) -> Result<Arc<dyn ObjectStore>, Failure> {
+    if let Place::Directory(directory) = place {
+        make_directory(directory)?;
+    }
+    Ok(place.store()?)
 }
 
 /// Makes the header that holds a volume's key, with one keyslot. Returns its UUID.
@@ -150,22 +156,35 @@ fn check(args: &FormatArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Nothing may be in the directory: what a tool that syncs it would mix up, and what is another volume's.
-pub(super) fn look(place: &Path) -> Result<(), Failure> {
-    match std::fs::read_dir(place) {
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(Ok(_)) => Err(Failure::new(Code::Busy, "the directory is not empty")
-                .at(place)
-                .hint("name one that does not exist, or is empty")),
-            Some(Err(error)) => Err(Failure::io(&error).at(place)),
+/// Nothing may be in the directory: what a tool that syncs it would mix up, and what is another volume's. Behind a prefix there may be
+/// no objects of a volume, and the store must keep its word.
+pub(super) fn look(place: &Place) -> Result<(), Failure> {
+    let taken = |what: &str, hint: &str| Err(Failure::new(Code::Busy, what.to_owned()).hint(hint));
+    match place {
+        Place::Directory(directory) => match std::fs::read_dir(directory) {
+            Ok(mut entries) => match entries.next() {
+                None => Ok(()),
+                Some(Ok(_)) => {
+                    taken("the directory is not empty", "name one that does not exist, or is empty")
+                }
+                Some(Err(error)) => Err(Failure::io(&error)),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Failure::io(&error)),
         },
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Failure::io(&error).at(place)),
+        Place::S3(_) => {
+            let store = place.store()?;
+            for kind in [Kind::Header, Kind::Log, Kind::Map, Kind::Checkpoint] {
+                if !store.list_after(kind, None)?.is_empty() {
+                    return taken("a volume is there already", "name another prefix");
+                }
+            }
+            Ok(store.probe()?)
+        }
     }
 }
 
-pub(super) fn make_directory(place: &Path) -> Result<(), Failure> {
+fn make_directory(place: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::io(&error).at(place);
     match std::fs::DirBuilder::new().mode(0o700).create(place) {
         Ok(()) => {}

@@ -13,12 +13,14 @@ use atrest_engine::TrustedFile;
 use atrest_engine::flash::FlashOpenError;
 use atrest_open::Held;
 use atrest_open::sealed::{SealedError, SealedOptions};
+use atrest_s3::S3Error;
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::store::StoreError;
 use atrest_sealedvolume::volume::{Freshness, OpenError, VolumeError};
 
 use atrest_volume::VolumeKey;
 
+use super::target::RESTORE;
 use super::unlock::{Use, open_if};
 use crate::args::open::UnlockArgs;
 use crate::args::secrets::SecretArgs;
@@ -86,9 +88,9 @@ impl Opened {
     /// Asks for the passphrase, and opens it.
     fn unlock(path: &Path, args: &UnlockArgs, write: bool, output: &Output) -> Result<Self, Failure> {
         if !is_meant(path) {
-            return Err(Failure::parameters("it is no sealed volume")
-                .at(path)
-                .hint("a sealed volume is named by the URL of its store: file:///path"));
+            return Err(Failure::parameters("it is no sealed volume").at(path).hint(
+                "a sealed volume is named by the URL of its store: file:///path or s3://BUCKET/PREFIX",
+            ));
         }
         let wanted = Use { write, ..Use::default() };
         let (held, volume) = open_if(path, args, wanted, output, || Ok(()))?;
@@ -121,6 +123,9 @@ impl From<SealedError> for Failure {
             SealedError::Url => {
                 Self::parameters(error).hint("file:///srv/volume names the directory /srv/volume")
             }
+            SealedError::Scheme => Self::parameters(error),
+            SealedError::S3(error) => of_s3(error),
+            SealedError::CutHeader => Self::new(Code::Device, error).hint(RESTORE),
             SealedError::Store(StoreError::Os(errno)) if errno == rustix::io::Errno::NOENT.raw_os_error() => {
                 Self::new(Code::Device, "the store's directory is not there")
                     .hint("`atrest format --type sealed --size SIZE URL` makes a new volume")
@@ -129,9 +134,8 @@ impl From<SealedError> for Failure {
             SealedError::NoHeader => {
                 Self::new(Code::Device, error).hint("`atrest format --type sealed --size SIZE URL` makes one")
             }
-            SealedError::NoStore => {
-                Self::new(Code::Device, error).hint("name the store by its URL: file:///path")
-            }
+            SealedError::NoStore => Self::new(Code::Device, error)
+                .hint("name the store by its URL: file:///path or s3://BUCKET/PREFIX"),
             SealedError::Open(error) => error.into(),
             SealedError::Volume(error) => error.into(),
             SealedError::Disk(error) => error.into(),
@@ -146,8 +150,31 @@ impl From<StoreError> for Failure {
             StoreError::Os(errno) => Self::io(&std::io::Error::from_raw_os_error(errno)),
             StoreError::Held | StoreError::Read => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
+            StoreError::Refused { status: 401 | 403 } => Self::new(Code::Refused, error).hint(
+                "are these the right credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID), may they list, read and write there, and is this machine's clock right?",
+            ),
+            StoreError::Refused { status: 404 } => Self::new(Code::Device, error).hint("is there such a bucket?"),
+            StoreError::Refused { status: 301 | 307 | 400 } => {
+                Self::new(Code::Device, error).hint("is the bucket in another region (AWS_REGION), or at another endpoint (AWS_ENDPOINT_URL)?")
+            }
+            StoreError::Untrusted => Self::new(Code::Refused, error)
+                .hint("AWS_CA_BUNDLE names a file with the certificates of the authorities that are trusted"),
+            StoreError::Unconditional => Self::new(Code::Device, error).hint(
+                "two writers would overwrite each other's objects there: a store is needed that honours If-None-Match",
+            ),
             error => Self::new(Code::Device, error),
         }
+    }
+}
+
+/// Why S3 can't be asked.
+fn of_s3(error: S3Error) -> Failure {
+    match error {
+        S3Error::Url => Failure::parameters(error).hint("s3://disks/laptop names objects of the bucket disks that begin with laptop/"),
+        S3Error::NoCredentials | S3Error::NoProfile { .. } | S3Error::Unsupported { .. } => Failure::new(Code::Refused, error).hint(
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile that AWS_PROFILE names in ~/.aws/credentials",
+        ),
+        error => Failure::parameters(error),
     }
 }
 
@@ -155,7 +182,7 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::NotEmpty => {
-                Self::new(Code::Busy, error).hint("name a directory that does not exist, or is empty")
+                Self::new(Code::Busy, error).hint("name a directory that does not exist or is empty, or another prefix")
             }
             OpenError::Size => Self::parameters(error).hint("4 KiB to 1 EiB, in whole blocks of 4 KiB"),
             OpenError::StoreNeeded => Self::parameters(error).hint(

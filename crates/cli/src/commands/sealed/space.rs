@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use atrest_device::BlockDevice as _;
-use atrest_open::sealed::{SealedDevice, directory};
+use atrest_open::sealed::{Place, SealedDevice};
 use atrest_sealedvolume::format::{BLOCK_LEN, Kind};
-use atrest_sealedvolume::store::{DirectoryStore, ObjectStore as _, StoreError};
+use atrest_sealedvolume::store::StoreError;
 use atrest_sealedvolume::volume::OpenError;
 use serde::Serialize;
 use serde_json::json;
@@ -107,7 +107,7 @@ pub fn gc(args: &GcArgs, output: &Output) -> Result<(), Failure> {
     let _alone = match args.dry_run {
         true => None,
         false => {
-            let store = directory(path).and_then(|directory| Ok(DirectoryStore::to_read(directory)?));
+            let store = Place::parse(path).and_then(|place| place.store());
             let held = store.and_then(|store| Ok(store.hold_to_collect()?));
             held.map_err(|error| Failure::from(error).at(path))?
         }
@@ -200,18 +200,14 @@ pub fn stored(device: &SealedDevice) -> Result<Stored, StoreError> {
         let mut count = Count::default();
         let mut last: Option<String> = None;
         loop {
-            let names = device.store().list_after(kind, last.as_deref())?;
-            let Some(newest) =
-                names.last().cloned().filter(|newest| last.as_ref().is_none_or(|last| last < newest))
-            else {
+            let some = device.store().list_lens_after(kind, last.as_deref())?;
+            let newest = some.last().map(|(name, _)| name.clone());
+            let Some(newest) = newest.filter(|newest| last.as_ref().is_none_or(|last| last < newest)) else {
                 return Ok(count);
             };
-            for name in names {
-                // One that has gone meanwhile takes no room.
-                if let Some(len) = device.store().len_of(&name)? {
-                    count.objects += 1;
-                    count.bytes += len;
-                }
+            for (_, len) in some {
+                count.objects += 1;
+                count.bytes += len;
             }
             last = Some(newest);
         }

@@ -1,0 +1,56 @@
+//! Why there is no store, before anything is asked of it.
+
+use core::fmt;
+use std::path::PathBuf;
+
+/// Why a store on S3 can't be spoken to.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum S3Error {
+    /// The URL is not `s3://BUCKET` or `s3://BUCKET/PREFIX`.
+    Url,
+    /// A setting of the environment or of a profile has a value that can't be used.
+    Setting {
+        /// Its name.
+        name: &'static str,
+    },
+    /// A file of settings or certificates can't be read, or is none.
+    File {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The profile is in neither of the two files.
+    NoProfile {
+        /// Its name.
+        name: String,
+    },
+    /// The profile has its credentials in a way that is not known here.
+    Unsupported {
+        /// The setting that says so.
+        name: &'static str,
+    },
+    /// There are no credentials anywhere that they are looked for.
+    NoCredentials,
+    /// No certificate of an authority was found, so that no server can be trusted.
+    NoAuthorities,
+}
+
+impl fmt::Display for S3Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url => f.write_str("the URL of a store on S3 is s3://BUCKET/PREFIX"),
+            Self::Setting { name } => write!(f, "the value of {name} can't be used"),
+            Self::File { path } => write!(f, "{} can't be read, or is not what it should be", path.display()),
+            Self::NoProfile { name } => {
+                write!(f, "there is no profile \"{name}\" in the files of S3's tools")
+            }
+            Self::Unsupported { name } => write!(f, "the profile has {name}, which is not supported"),
+            Self::NoCredentials => f.write_str("there are no credentials for S3"),
+            Self::NoAuthorities => {
+                f.write_str("there are no certificates of authorities, so no server can be trusted")
+            }
+        }
+    }
+}
+
+impl core::error::Error for S3Error {}

@@ -1,0 +1,237 @@
+//! The store: what the engine asks, as requests of S3.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use atrest_sealedvolume::format::{Kind, MOST_OBJECT, names};
+use atrest_sealedvolume::store::{ObjectStore, Put, StoreError};
+
+use crate::credentials::Current;
+use crate::http::{Answer, Connector, HttpError, Limits, Request};
+use crate::sign::{self, Unsigned};
+use crate::{Location, S3Error, Settings, list};
+
+/// Bytes of an answer that is a list or an error, at most.
+const MOST_TEXT: usize = 8 << 20;
+/// The object that shows whether the server honours conditions. It stays.
+const PROBE: &str = "t/conditions";
+
+/// The objects of a volume below a prefix of a bucket.
+pub struct S3Store {
+    connector: Connector,
+    /// As it stands in the header `host`.
+    host: String,
+    /// Path of the bucket, encoded: empty if the host's name has it.
+    base: String,
+    prefix: String,
+    region: String,
+    current: Current,
+}
+
+impl S3Store {
+    /// The store at a place. Nothing is asked of it yet, but the credentials are had.
+    ///
+    /// # Errors
+    /// [`S3Error`].
+    pub fn open(at: &Location, settings: Settings) -> Result<Self, S3Error> {
+        let (connector, host, base) = settings.server(at)?;
+        let Settings { region, current, .. } = settings;
+        current.credentials()?;
+        Ok(Self { connector, host, base, prefix: at.prefix.clone(), region, current })
+    }
+
+    fn key(&self, name: &str) -> Result<String, StoreError> {
+        names::kind(name).ok_or(StoreError::Name)?;
+        Ok(self.path(name))
+    }
+
+    /// Path of an object, encoded.
+    fn path(&self, name: &str) -> String {
+        format!("{}/{}", self.base, sign::encoded(&format!("{}{name}", self.prefix), Some(b'/')))
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        (path, query): (&str, &str),
+        more: &[(&str, &str)],
+        body: &[u8],
+        most: usize,
+    ) -> Result<Answer, StoreError> {
+        // intended: a server that hands out credentials and does not answer is like a store that does not.
+        let credentials = self.current.credentials().map_err(|_| StoreError::Silent)?;
+        let now = SystemTime::now();
+        let (digest, date) = (sign::digest(body), crate::time::basic(now));
+        let token = credentials.token.as_deref().map(String::from_utf8_lossy);
+        let mut signed =
+            vec![("host", self.host.as_str()), ("x-amz-content-sha256", &digest), ("x-amz-date", &date)];
+        signed.extend(token.as_deref().map(|token| ("x-amz-security-token", token)));
+        signed.extend_from_slice(more);
+        signed.sort_unstable_by_key(|(name, _)| *name);
+        let request = Unsigned { method, path, query, headers: &signed, body: &digest };
+        let authorization = sign::authorization(&request, &credentials, &self.region, now);
+        let mut headers: Vec<_> = signed.into_iter().filter(|(name, _)| *name != "host").collect();
+        headers.push(("authorization", &authorization));
+        if body.is_empty() && method == "PUT" {
+            headers.push(("content-length", "0"));
+        }
+        let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        // What is refused is told in XML, however little was asked for.
+        let request = Request { method, target: &target, headers: &headers, body, most: most.max(64 << 10) };
+        self.connector.ask(&self.host, &request, Limits::STORE).map_err(told)
+    }
+
+    fn put_object(&self, path: &str, bytes: &[u8], new: bool) -> Result<Put, StoreError> {
+        let condition: &[(&str, &str)] = if new { &[("if-none-match", "*")] } else { &[] };
+        let answer = self.ask("PUT", (path, ""), condition, bytes, 0)?;
+        match answer.status {
+            200 | 201 => Ok(Put::Stored),
+            412 if new => Ok(Put::Exists),
+            _ => Err(refused(&answer)),
+        }
+    }
+}
+
+impl ObjectStore for S3Store {
+    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
+        self.put_object(&self.key(name)?, bytes, true)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.put_object(&self.key(name)?, bytes, false).map(|_| ())
+    }
+
+    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        let answer = self.ask("GET", (&self.key(name)?, ""), &[], &[], most)?;
+        match answer.status {
+            200 if answer.body.len() > most => Err(StoreError::TooLong),
+            200 => Ok(Some(answer.body)),
+            _ if is_absent(&answer) => Ok(None),
+            _ => Err(refused(&answer)),
+        }
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        let key = self.key(name)?;
+        let Some(last) = (len as u64).checked_sub(1) else {
+            return Ok(self.len_of(name)?.map(|_| Vec::new()));
+        };
+        let range = format!("bytes={offset}-{}", offset.checked_add(last).ok_or(StoreError::TooLong)?);
+        let mut answer = self.ask("GET", (&key, ""), &[("range", &range)], &[], MOST_OBJECT)?;
+        match answer.status {
+            206 if answer.body.len() <= len => Ok(Some(answer.body)),
+            // The server knows no ranges: it is all of the object.
+            200 => {
+                let start =
+                    usize::try_from(offset).map_or(answer.body.len(), |start| start.min(answer.body.len()));
+                answer.body.drain(..start);
+                answer.body.truncate(len);
+                Ok(Some(answer.body))
+            }
+            206 => Err(StoreError::Malformed),
+            // The object ends before.
+            416 => Ok(Some(Vec::new())),
+            _ if is_absent(&answer) => Ok(None),
+            _ => Err(refused(&answer)),
+        }
+    }
+
+    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+        Ok(self.list_lens_after(kind, after)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn list_lens_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<(String, u64)>, StoreError> {
+        let prefix = format!("{}{}/", self.prefix, names::letter(kind));
+        let mut last = after.map(|after| format!("{}{after}", self.prefix));
+        loop {
+            // In the order of their names, as they are signed.
+            let mut query = format!("list-type=2&prefix={}", sign::encoded(&prefix, None));
+            if let Some(last) = &last {
+                query.push_str(&format!("&start-after={}", sign::encoded(last, None)));
+            }
+            let path = format!("{}/", self.base);
+            let answer = self.ask("GET", (&path, &query), &[], &[], MOST_TEXT)?;
+            if answer.status != 200 {
+                return Err(refused(&answer));
+            }
+            let page = list::page(&answer.body).ok_or(StoreError::Malformed)?;
+            let before = last.clone();
+            let mut found = Vec::new();
+            for (key, len) in page.names {
+                // A server that sorts in another way, or repeats itself, would have names left out.
+                if last.as_ref().is_some_and(|last| *last >= key) {
+                    return Err(StoreError::Malformed);
+                }
+                let name = key.strip_prefix(&self.prefix).filter(|name| names::kind(name) == Some(kind));
+                found.extend(name.map(|name| (name.to_owned(), len)));
+                last = Some(key);
+            }
+            if !found.is_empty() || !page.more {
+                return Ok(found);
+            }
+            // Others' names alone: there are more behind them.
+            if last == before {
+                return Err(StoreError::Malformed);
+            }
+        }
+    }
+
+    fn len_of(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        let answer = self.ask("HEAD", (&self.key(name)?, ""), &[], &[], 0)?;
+        match answer.status {
+            200 => answer.len.map(Some).ok_or(StoreError::Malformed),
+            404 => Ok(None),
+            _ => Err(refused(&answer)),
+        }
+    }
+
+    /// An object of a known name is stored twice: the second time it must be there.
+    fn probe(&self) -> Result<(), StoreError> {
+        let path = self.path(PROBE);
+        for _ in 0..2 {
+            match self.put_object(&path, b"whether If-None-Match is honoured here\n", true)? {
+                Put::Exists => return Ok(()),
+                Put::Stored => {}
+            }
+        }
+        Err(StoreError::Unconditional)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), StoreError> {
+        let answer = self.ask("DELETE", (&self.key(name)?, ""), &[], &[], 0)?;
+        match answer.status {
+            200 | 202 | 204 => Ok(()),
+            _ if is_absent(&answer) => Ok(()),
+            _ => Err(refused(&answer)),
+        }
+    }
+}
+
+impl fmt::Debug for S3Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("S3Store");
+        out.field("host", &self.host)
+            .field("base", &self.base)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether an object is not there. That its bucket is not, or that nobody knows of what, is another thing.
+fn is_absent(answer: &Answer) -> bool {
+    answer.status == 404 && list::error_code(&answer.body).as_deref() == Some("NoSuchKey")
+}
+
+fn refused(answer: &Answer) -> StoreError {
+    StoreError::Refused { status: answer.status }
+}
+
+fn told(error: HttpError) -> StoreError {
+    match error {
+        HttpError::Unreachable(Some(errno)) => StoreError::Os(errno),
+        HttpError::Unreachable(None) | HttpError::Slow => StoreError::Silent,
+        HttpError::Untrusted => StoreError::Untrusted,
+        HttpError::Malformed => StoreError::Malformed,
+        HttpError::TooLong => StoreError::TooLong,
+    }
+}

@@ -1,0 +1,87 @@
+//! `s3://BUCKET/PREFIX`.
+
+use crate::S3Error;
+
+/// What the URL of a store on S3 begins with.
+pub(crate) const SCHEME: &str = "s3://";
+
+/// Longest prefix, so that every name of an object stays below S3's 1024 bytes.
+const MAX_PREFIX: usize = 900;
+
+/// A bucket, and what the names of a volume's objects begin with in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    pub(crate) bucket: String,
+    /// Empty, or it ends with a slash.
+    pub(crate) prefix: String,
+}
+
+impl Location {
+    /// Reads `s3://BUCKET`, `s3://BUCKET/PREFIX` or the same with a slash at the end. Nothing in it is encoded.
+    ///
+    /// # Errors
+    /// [`S3Error::Url`]: it is another URL, no bucket can have the name, or the prefix has an empty part, `.`, `..`, a control
+    /// character, or more than 900 bytes.
+    pub fn parse(url: &str) -> Result<Self, S3Error> {
+        let rest = url.strip_prefix(SCHEME).ok_or(S3Error::Url)?;
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, "")); // intended: no slash, no prefix.
+        let prefix = prefix.strip_suffix('/').unwrap_or(prefix); // intended: the slash may be left out.
+        let fine = |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
+        if !is_bucket(bucket)
+            || prefix.len() > MAX_PREFIX
+            || !(prefix.is_empty() || prefix.split('/').all(fine))
+        {
+            return Err(S3Error::Url);
+        }
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        Ok(Self { bucket: bucket.into(), prefix })
+    }
+}
+
+/// Whether S3 lets a bucket have the name.
+fn is_bucket(name: &str) -> bool {
+    let is_end =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let bytes = name.as_bytes();
+    (3..=63).contains(&bytes.len())
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && !name.contains("..")
+        && bytes.iter().all(|byte| is_end(Some(byte)) || matches!(byte, b'.' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_a_bucket_and_a_prefix() {
+        let of = |url| Location::parse(url).map(|at| (at.bucket, at.prefix));
+        assert_eq!(of("s3://disks"), Ok(("disks".into(), String::new())));
+        assert_eq!(of("s3://disks/"), Ok(("disks".into(), String::new())));
+        assert_eq!(of("s3://my.disks-1/a b/c"), Ok(("my.disks-1".into(), "a b/c/".into())));
+        assert_eq!(of("s3://disks/a/"), of("s3://disks/a"));
+        let long = format!("s3://disks/{}", "a".repeat(901));
+        for bad in [
+            "",
+            "s3://",
+            "s3:///a",
+            "s3://ab",
+            "s3://Disks",
+            "s3://di_sks",
+            "s3://-disks",
+            "s3://disks-",
+            "s3://di..sks",
+            "s3://disks//a",
+            "s3://disks/a//b",
+            "s3://disks/a/../b",
+            "s3://disks/.",
+            "s3://disks/a\nb",
+            "gs://disks",
+            "s3://u@disks",
+            &long,
+        ] {
+            assert_eq!(of(bad), Err(S3Error::Url), "{bad:?}");
+        }
+    }
+}
