@@ -6,6 +6,7 @@ mod bench_io;
 mod bench_lg;
 mod bench_table;
 pub mod bitlocker;
+#[cfg(feature = "whole")]
 mod boot;
 mod bulk;
 mod convert;

@@ -144,6 +144,7 @@ pub fn joined(place: &[u8; LEN], value: &[u8; LEN]) -> SecretBytes {
 }
 
 /// The place of the share with a number, which is not zero.
+#[cfg(any(test, feature = "shares"))]
 pub fn place(number: u8) -> [u8; LEN] {
     let mut place = [0; LEN];
     place[LEN - 1] = number;
