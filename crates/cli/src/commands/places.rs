@@ -54,7 +54,7 @@ impl Places {
         Ok(Self { volume, paths })
     }
 
-    /// The same, where a volume alone does not say enough.
+    /// What they name where a volume alone does not say enough.
     ///
     /// # Errors
     /// Those of [`Places::of`], and if there is no path.

@@ -150,7 +150,7 @@ impl Opened {
         self.place
     }
 
-    /// The same of a partition, whose place on the drive is known.
+    /// Makes it one of a partition, whose place on the drive is known.
     pub(super) fn of_partition(self, partition: Option<u64>) -> Self {
         Self { partition, ..self }
     }
