@@ -78,12 +78,15 @@ macro_rules! other_ciphers {
                 }
             }
 
+            // Once in the program, not in every mode and batch: it is called for many blocks at a time.
+            #[inline(never)]
             fn mask(&self, blocks: &mut [Block], masks: &[Block]) {
                 match self {
                     $(#[cfg(feature = $feature)] Self::$name(cipher) => cipher.mask(blocks, masks),)+
                 }
             }
 
+            #[inline(never)]
             fn doublings(&self, first: u128, to: &mut [Block]) -> u128 {
                 match self {
                     $(#[cfg(feature = $feature)] Self::$name(cipher) => cipher.doublings(first, to),)+

@@ -36,6 +36,20 @@ fn a_volume_is_decrypted_and_encrypted_under_either_name() {
 }
 
 #[test]
+fn a_cipher_takes_the_place_of_one_with_longer_keys_under_either_name() {
+    let (scratch, head) = stage();
+    for (begin, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours")] {
+        let script = format!(
+            "cp was vol; {begin} reencrypt $O $C -c aes-cbc-essiv:sha256 -s 256 --init-only vol; \
+             {resume} reencrypt $O --resume-only vol; theirs luksDump vol | grep -q 'cipher: aes-cbc-essiv:sha256'; \
+             theirs open --test-passphrase -d key vol; \
+             $ATREST decrypt --quiet --key-file key vol out; cmp -n 3000000 plain out; rm out"
+        );
+        scratch.bash(&format!("{head}{script}")).ok();
+    }
+}
+
+#[test]
 fn what_was_begun_is_gone_on_with_without_being_told_and_opened_meanwhile() {
     let (scratch, head) = stage();
     let script = "ours reencrypt $O $C --init-only vol; \

@@ -13,6 +13,8 @@ use super::{Digest, Metadata};
 
 /// Longest text that takes part in the verification.
 const MAX_TEXT: usize = 64;
+/// The flag of the segment that is rewritten now.
+pub(super) const HOT: &str = "in-reencryption";
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +201,7 @@ impl Metadata {
             return Err(Fault::Unverifiable);
         }
         let active: Vec<Segment> = self.segments().iter().filter(|s| !s.is_backup()).cloned().collect();
-        let is_hot = |segment: &Segment| segment.has_flag("in-reencryption");
+        let is_hot = |segment: &Segment| segment.has_flag(HOT);
         if active.iter().filter(|segment| is_hot(segment)).count() > 1 {
             return Err(Fault::Segments);
         }

@@ -4,6 +4,7 @@ use core::str::FromStr;
 
 use atrest_cipher::CipherSpec;
 
+use super::reencrypt::HOT;
 use super::view::{AreaKind, Keyslot, KeyslotKind, Requirement, Segment, SegmentKind, SegmentSize};
 use super::{
     AREA_ALIGNMENT, HEADER_SIZES, HeaderError, MAX_BYTES, MAX_KEYSLOTS_SIZE, Metadata, Place, Section,
@@ -184,6 +185,13 @@ fn keys(metadata: &Metadata) -> Result<(), HeaderError> {
         let digest = metadata.digest_of_keyslot(keyslot.id);
         for segment in metadata.segments() {
             let bound = digest.is_some_and(|digest| digest.segments.contains(&segment.id));
+            // What is rewritten now belongs to both keys, and its cipher is that of the new one.
+            let of_several = |id: u32| {
+                metadata.digests().iter().filter(|digest| digest.segments.contains(&id)).count() > 1
+            };
+            if segment.has_flag(HOT) && of_several(segment.id) {
+                continue;
+            }
             let SegmentKind::Crypt { encryption, integrity: None, .. } = &segment.kind else { continue };
             if bound && !fits(encryption, keyslot.key_len) {
                 return Err(HeaderError::KeyLength { place, bytes: keyslot.key_len.into() });

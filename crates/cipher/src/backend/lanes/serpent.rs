@@ -91,18 +91,23 @@ pub(super) unsafe fn run<V: Lanes, const SETS: usize>(
     direction: Direction,
     blocks: &mut [Block],
 ) {
-    let mut batches = blocks.chunks_exact_mut(SETS * V::WORDS);
-    for batch in &mut batches {
-        // SAFETY: a batch is as many blocks as there are lanes; the features are the caller's promise.
-        unsafe { lanes::<V, SETS>(keys, direction, batch.as_mut_ptr().cast()) };
-    }
-    let rest = batches.into_remainder();
-    if !rest.is_empty() {
-        let mut whole = [[0; 16]; MOST];
-        whole[..rest.len()].copy_from_slice(rest);
-        // SAFETY: no two registers have more lanes than that; the features are the caller's promise.
-        unsafe { lanes::<V, SETS>(keys, direction, whole.as_mut_ptr().cast()) };
-        rest.copy_from_slice(&whole[..rest.len()]);
+    let mut whole = [[0; 16]; MOST];
+    // One place from which the rounds are called: they are many kilobytes of code.
+    for batch in blocks.chunks_mut(SETS * V::WORDS) {
+        let is_whole = batch.len() == SETS * V::WORDS;
+        let at = match is_whole {
+            true => batch.as_mut_ptr(),
+            false => {
+                whole[..batch.len()].copy_from_slice(batch);
+                whole.as_mut_ptr()
+            }
+        };
+        // SAFETY: a whole batch is as many blocks as there are lanes, and no two registers have more lanes than `whole` has blocks; the
+        // features are the caller's promise.
+        unsafe { lanes::<V, SETS>(keys, direction, at.cast()) };
+        if !is_whole {
+            batch.copy_from_slice(&whole[..batch.len()]);
+        }
     }
 }
 
