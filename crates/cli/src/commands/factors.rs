@@ -264,6 +264,14 @@ fn replace_share(
     let credential = Credential::VolumeKey(&key);
     let added = luks2.add_key_with_token(&target.device, credential, &made.passphrase, &options, &text);
     let (slot, number) = added.map_err(at)?;
+    if let Some(key) = &recovery {
+        output.note(format_args!("this recovery key is the new factor {}: write it down", args.number));
+        // Whoever has not seen it needs the old keyslot.
+        tell_recovery(slot, number, key, output).map_err(|failure| {
+            let made = format!("keyslot {slot} is made, but its recovery key is not shown; keyslot {old} stays");
+            failure.within(&made).at(path).hint(format!("wipe it with `atrest key kill`, keyslot {slot}, and try again"))
+        })?;
+    }
     // Not before the new one is on the media.
     luks2.remove_keyslots(&target.device, &[old], false).map_err(|error| {
         let made = format!("keyslot {slot} is made, but keyslot {old} is not wiped");
@@ -275,10 +283,9 @@ fn replace_share(
     );
     match recovery {
         None => output.done(&json!({ "keyslot": slot, "token": number, "wiped": old }), &text),
-        Some(key) => {
+        Some(_) => {
             output.note(text);
-            output.note("this recovery key is the new factor: write it down");
-            tell_recovery(slot, number, &key, output)
+            Ok(())
         }
     }
 }

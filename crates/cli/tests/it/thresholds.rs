@@ -237,3 +237,17 @@ fn an_independent_reader_opens_what_we_make_also_after_a_factor_was_replaced() {
     let kinds = scratch.atrest(&["token", "list", "vol"]).ok().stdout;
     assert!(!kinds.contains("atrest-shares"), "{kinds}");
 }
+
+/// Whoever can't be told a recovery key keeps what opened before.
+#[test]
+fn a_recovery_key_that_can_t_be_shown_wipes_nothing() {
+    let scratch = with_secrets();
+    let nobody = Machine::default();
+    let added = format!("key add vol --key-file key {CHEAP} --any 2 passphrase=words passphrase=other recovery");
+    let recovery = nobody.atrest(&scratch, &added).ok().stdout;
+    scratch.file("recovery", recovery.trim());
+    let replace = r#"exec "$0" key replace vol 3 recovery --key-file key >/dev/full"#;
+    let shell = scratch.program("sh").arg("-c").arg(replace).arg(env!("CARGO_BIN_EXE_atrest"));
+    Ran::from(shell.run()).fails(4, "keyslot 2 is made, but its recovery key is not shown; keyslot 1 stays");
+    nobody.test(&scratch, "--token-id 0 --factor-file 1=words --factor-file 3=recovery").ok();
+}
