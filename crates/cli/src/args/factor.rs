@@ -7,6 +7,9 @@ use std::str::FromStr;
 use clap::Args;
 
 #[cfg(feature = "whole")]
+use atrest_open::token::Thing;
+
+#[cfg(feature = "whole")]
 use crate::failure::Failure;
 
 /// What is said of new factors beside their names.
@@ -41,6 +44,20 @@ pub enum FactorArg {
     Pkcs11(String),
     Passphrase(Known),
     Recovery,
+}
+
+#[cfg(feature = "whole")]
+impl FactorArg {
+    /// What it is, where another factor may be the same.
+    pub fn thing(&self) -> Option<Thing> {
+        match self {
+            Self::Tpm2(_) => Some(Thing::Tpm),
+            Self::Tang(url) => Some(Thing::server(url)),
+            Self::Pkcs11(uri) => Some(Thing::Card(uri.clone())),
+            Self::Recovery => Some(Thing::Recovery),
+            Self::Fido2(_) | Self::Passphrase(_) => None,
+        }
+    }
 }
 
 #[cfg(feature = "whole")]
@@ -122,10 +139,13 @@ impl Factors {
             ));
         }
         for (at, factor) in factors.iter().enumerate() {
-            if matches!(factor, FactorArg::Tang(_))
-                && factors.iter().skip(at + 1).any(|other| other == factor)
-            {
-                return Err(Failure::parameters("--any: the same server twice is one factor"));
+            let same = |thing: &Thing| {
+                let mut others = factors.iter().skip(at + 1).filter_map(FactorArg::thing);
+                others.any(|other| other.is_same(thing))
+            };
+            let what = if matches!(factor, FactorArg::Tang(_)) { "server" } else { "card" };
+            if factor.thing().as_ref().is_some_and(same) {
+                return Err(Failure::parameters(format!("--any: the same {what} twice is one factor")));
             }
         }
         Ok(Self { needed, factors })
@@ -194,6 +214,9 @@ mod tests {
             "1 tpm2 tpm2-pin",
             "1 fido2 fido2",
             "1 tang=a tang=a",
+            "1 tang=http://a tang=http://A/",
+            "1 pkcs11=auto pkcs11=auto",
+            "1 pkcs11=pkcs11:token=a pkcs11=pkcs11:token=a",
             "1 tpm2 tang",
             "1 tpm2 tang=",
             "1 tpm2 pkcs11",

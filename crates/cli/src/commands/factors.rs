@@ -4,7 +4,7 @@ use atrest_kdf::{Argon2Cost, Argon2Kind, calibrate};
 use atrest_open::token::clevis::{self, Bound, Pin};
 use atrest_open::token::shares::{self, NewFactor};
 use atrest_open::token::tpm2::{self, Enrolment};
-use atrest_open::token::{Enrolled, Token, fido2, recovery};
+use atrest_open::token::{Enrolled, Token, TokenError, fido2, recovery};
 use atrest_secret::{Passphrase, VolumeKey};
 use atrest_volume::{ChangeError, Credential, KeyslotOptions, PbkdfKind, PbkdfOptions};
 use serde_json::json;
@@ -248,6 +248,7 @@ fn replace_share(
             .at(path)
             .hint("`atrest key list` shows the factors"));
     }
+    refuse_twin(args, token).map_err(|failure| failure.at(path))?;
     let key = volume_key(args, target, output)?;
     let name = target.locked.info().uuid;
     let on = Volume { name: &name, key: &key, cost: &options.pbkdf };
@@ -268,8 +269,12 @@ fn replace_share(
         output.note(format_args!("this recovery key is the new factor {}: write it down", args.number));
         // Whoever has not seen it needs the old keyslot.
         tell_recovery(slot, number, key, output).map_err(|failure| {
-            let made = format!("keyslot {slot} is made, but its recovery key is not shown; keyslot {old} stays");
-            failure.within(&made).at(path).hint(format!("wipe it with `atrest key kill`, keyslot {slot}, and try again"))
+            let made =
+                format!("keyslot {slot} is made, but its recovery key is not shown; keyslot {old} stays");
+            failure
+                .within(&made)
+                .at(path)
+                .hint(format!("wipe it with `atrest key kill`, keyslot {slot}, and try again"))
         })?;
     }
     // Not before the new one is on the media.
@@ -287,6 +292,19 @@ fn replace_share(
             output.note(text);
             Ok(())
         }
+    }
+}
+
+/// What stands for a factor that stays can't stand for another one, too. Before somebody types anything for nothing.
+fn refuse_twin(args: &KeyReplaceArgs, token: &Token) -> Result<(), Failure> {
+    let twin = match (&args.factor, args.factor.thing()) {
+        (FactorArg::Fido2(_), _) => shares::plugged_in(&token.text, args.number),
+        (_, Some(thing)) => shares::twin(&token.text, args.number, &thing),
+        (_, None) => Ok(None),
+    };
+    match twin.map_err(refused)? {
+        Some(number) => Err(refused(TokenError::SameThing { number })),
+        None => Ok(()),
     }
 }
 

@@ -22,6 +22,8 @@ pub mod recovery;
 mod shamir;
 #[cfg(feature = "shares")]
 pub mod shares;
+#[cfg(any(feature = "clevis", feature = "shares"))]
+mod thing;
 #[cfg(feature = "tpm")]
 pub mod tpm2;
 
@@ -35,6 +37,8 @@ pub use error::TokenError;
 pub use factor::Factor;
 pub use first::TokensFirst;
 pub use person::{Nobody, Person, Question, Wanted};
+#[cfg(any(feature = "clevis", feature = "shares"))]
+pub use thing::Thing;
 
 use crate::MayBeWrongKey;
 

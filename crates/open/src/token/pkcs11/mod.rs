@@ -59,6 +59,11 @@ impl Fields {
     }
 }
 
+/// Whether two URIs may mean one key of one card: they say nothing that differs.
+pub(super) fn may_be_one(a: &str, b: &str) -> bool {
+    matches!((Uri::parse(a), Uri::parse(b)), (Ok(a), Ok(b)) if a.may_be(&b))
+}
+
 /// Checks what can be checked of a token's text without a card. For fuzzing.
 #[doc(hidden)]
 pub fn check(text: &str) -> Result<(), TokenError> {
