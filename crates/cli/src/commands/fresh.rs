@@ -53,9 +53,7 @@ impl Store<'_> {
             Ok(()) => {}
             Err(stale) if accept => output.confirm(&format!("{stale}; it is pinned as it is now"))?,
             Err(stale) => {
-                return Err(Failure::from(UnlockError::Pin(stale)).at(self.path).hint(
-                    "if you have put an older header back yourself: `atrest header pin --store FILE --accept`",
-                ));
+                return Err(Failure::from(UnlockError::Pin(stale)).at(self.path));
             }
         }
         Ok(seen.counter)
