@@ -195,7 +195,9 @@ fn a_trusted_store_is_of_one_pinned_volume() {
     run(&scratch, &format).ok();
     run(&scratch, "decrypt other - --key-file key --store store").fails(2, "the header is not pinned");
     let store = scratch.read("store");
-    run(&scratch, "header pin other --key-file key --store store").fails(2, "another volume is in its place");
+    let told = run(&scratch, "header pin other --key-file key --store store");
+    let told = told.fails(2, "another volume is in its place");
+    assert!(told.stderr.contains("if it was re-encrypted, make a new store"), "{}", told.stderr);
     run(&scratch, "header pin other --key-file key").ok();
     run(&scratch, "decrypt other - --key-file key --store store").fails(2, "both were pinned as number 1");
     run(&scratch, "header pin other --key-file key").ok();
