@@ -61,7 +61,10 @@ fn join(network: &Network, say: &dyn Fn(Level, &str)) -> Result<Vec<Ipv4Addr>, S
         };
         interface.give(own, prefix).map_err(failed)?;
         if let Some(gateway) = gateway {
-            interface.route(gateway).map_err(failed)?;
+            // Servers near by can be reached without.
+            if let Err(error) = interface.route(gateway) {
+                say(Level::Warning, &format!("{}: no route by {gateway}: {error}", interface.name));
+            }
         }
         say(Level::Info, &format!("{} is {own}/{prefix}", interface.name));
         return Ok([network.servers.clone(), more].concat());
