@@ -26,6 +26,29 @@ pub struct NewFactorArgs {
     pub pin_file: Option<PathBuf>,
 }
 
+#[cfg(feature = "whole")]
+impl NewFactorArgs {
+    /// Fails if one of them says something of another factor than this one.
+    ///
+    /// # Errors
+    /// The option and what it goes with.
+    pub fn check(&self, factor: &FactorArg) -> Result<(), Failure> {
+        let refused = |text: &str| Err(Failure::parameters(text));
+        if self.pin_file.is_some() && !matches!(factor, FactorArg::Pkcs11(_)) {
+            return refused(
+                "--pin-file goes with the factor pkcs11=URI; others are told so: tpm2-pin=FILE, fido2-pin=FILE",
+            );
+        }
+        if self.pcrs.is_some() && !matches!(factor, FactorArg::Tpm2(_)) {
+            return refused("--pcrs goes with the factors tpm2 and tpm2-pin");
+        }
+        if !self.thumbprint.is_empty() && !matches!(factor, FactorArg::Tang(_)) {
+            return refused("--thumbprint goes with the factor tang=URL");
+        }
+        Ok(())
+    }
+}
+
 /// Where what somebody knows comes from: it is asked for, or in a file.
 #[cfg(feature = "whole")]
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use atrest_volume::{ChangeError, Credential, KeyslotOptions, PbkdfKind, PbkdfOpt
 use serde_json::json;
 
 use crate::args::factor::{FactorArg, Factors, Known, NewFactorArgs};
+use crate::args::format::PbkdfArgs;
 use crate::args::key::KeyReplaceArgs;
 use crate::commands::enrol::{self, New, PCRS, Volume, refused};
 use crate::commands::key::tell_recovery;
@@ -204,16 +205,45 @@ fn cost(wanted: &PbkdfOptions) -> Result<Argon2Cost, Failure> {
 
 pub fn replace(args: &KeyReplaceArgs, output: &Output) -> Result<(), Failure> {
     args.tokens.check(&args.secret)?;
+    args.new.check(&args.factor)?;
     let options = options::keyslot(&args.pbkdf, None, None)?;
     let mut target = Target::change(&args.target)?;
     let at = |error: ChangeError| Failure::from(error).at(&args.target.path);
     target.locked.luks2_mut().map_err(at)?;
     let token = of(&target, args.of).map_err(|failure| failure.at(target.path))?;
+    check(args, &token).map_err(|failure| failure.at(target.path))?;
     is_there(&args.factor)?;
     match token.has_factors() {
         true => replace_share(args, &mut target, &token, options, output),
         false => replace_in_clevis(args, &mut target, &token, output),
     }
+}
+
+/// Fails if an option would do nothing for a token of this kind, or for the factor.
+fn check(args: &KeyReplaceArgs, token: &Token) -> Result<(), Failure> {
+    let PbkdfArgs { hash, garlic, .. } = &args.pbkdf;
+    if hash.is_some() || garlic.is_some() {
+        return Err(Failure::parameters("--hash and --garlic do not go with factors"));
+    }
+    if args.pbkdf.has_cost() && !matches!(args.factor, FactorArg::Passphrase(_)) {
+        return Err(Failure::parameters("what a derivation costs is said of the factor passphrase alone"));
+    }
+    if token.has_factors() {
+        return Ok(());
+    }
+    let what = if args.secret.has_volume_key() {
+        "--volume-key-file and --volume-key-keyring do"
+    } else if args.key_slot.is_some() {
+        "--key-slot does"
+    } else if args.tokens.are_named() {
+        "--token-id, --token-type, --token-only, --token-pin-file and --factor-file do"
+    } else if args.pbkdf.has_area() {
+        "--keyslot-cipher and --keyslot-key-size do"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::parameters(format!("{what} not go with a token of clevis: its other shares open it"))
+        .hint("--of N names the token"))
 }
 
 /// The token whose factor is meant.

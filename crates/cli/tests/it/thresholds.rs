@@ -103,6 +103,18 @@ fn any_two_of_servers_and_a_tpm_open_here_and_by_clevis_and_one_is_replaced() {
     let line = format!("key replace vol 3 tang={} --of 0 {}", three.url, prints(&[&three]));
     away.atrest(&scratch, &line).fails(4, "the factor is not replaced: 1 of the 2 shares");
     here.atrest(&scratch, &line.replace("vol 3", "vol 4")).fails(4, "it has no factor 4");
+    for (option, says) in [
+        ("--volume-key-file key", "do not go with a token of clevis"),
+        ("--key-slot 1", "--key-slot does not go with"),
+        ("--token-only", "--token-only"),
+        ("--pcrs 7", "--pcrs goes with the factors tpm2"),
+        ("--pin-file pin", "--pin-file goes with the factor pkcs11=URI"),
+        ("--pbkdf-memory 32", "of the factor passphrase alone"),
+        ("--hash sha256", "--hash and --garlic"),
+    ] {
+        here.atrest(&scratch, &format!("{line} {option}")).fails(1, says);
+    }
+    here.atrest(&scratch, "key replace vol 1 tpm2 --of 0 --thumbprint a").fails(1, "--thumbprint goes with");
     // What is a factor already is none once more, under no other address either.
     let twin = |factor: &str| {
         let line = format!("key replace vol 3 {factor} --of 0 {}", prints(&[&one]));
