@@ -172,11 +172,15 @@ pub fn enrolled_card(uri: &str, pin_file: Option<&Path>, output: &Output) -> Res
         Err(TokenError::PinNeeded) => {}
         done => return done.map_err(refused),
     }
+    let is_last = pkcs11::is_last_try_of(uri).map_err(refused)?;
     let source = match pin_file {
+        // It is for somebody who looks at what he types.
+        Some(_) if is_last => return Err(refused(pkcs11::Pkcs11Error::LastTry.into())),
         Some(file) => Source::key_file(file),
         None => Source::Prompt { words: false, verify: false, instead: "--pin-file FILE" },
     };
-    let pin = source.read("PIN of the smart card", output)?;
+    let what = if is_last { "PIN of the smart card (its last try)" } else { "PIN of the smart card" };
+    let pin = source.read(what, output)?;
     pkcs11::enrol(uri, Some(&pin)).map_err(refused)
 }
 

@@ -107,6 +107,18 @@ impl Token {
         self.info.kind == "atrest-shares"
     }
 
+    /// Whether one more wrong PIN locks the smart card that it is for.
+    #[cfg(feature = "pkcs11")]
+    pub fn is_last_try(&self) -> bool {
+        self.info.kind == pkcs11::KIND_NAME && pkcs11::is_last_try(&self.text)
+    }
+
+    /// Whether one more wrong PIN locks the smart card that it is for: no card can be asked here.
+    #[cfg(not(feature = "pkcs11"))]
+    pub fn is_last_try(&self) -> bool {
+        false
+    }
+
     /// Whether it is of a type that can be used.
     pub fn is_known(&self) -> bool {
         KINDS.iter().any(|kind| kind.name == self.info.kind)
