@@ -240,12 +240,15 @@ pub fn refused(error: TokenError) -> Failure {
     }
 }
 
+/// Iterations of PBKDF2 where nobody can guess the passphrase.
+pub const ITERATIONS: u32 = 1000;
+
 /// How a keyslot is made whose passphrase nobody can guess: as systemd does.
 pub fn keyslot_options(options: KeyslotOptions) -> KeyslotOptions {
     let pbkdf = PbkdfOptions {
         kind: Some(PbkdfKind::Pbkdf2),
         hash: Some(Hash::Sha512),
-        forced_iterations: Some(1000),
+        forced_iterations: Some(ITERATIONS),
         ..PbkdfOptions::default()
     };
     KeyslotOptions { pbkdf, af_hash: Some(Hash::Sha512), ..options }

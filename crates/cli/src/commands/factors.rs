@@ -6,7 +6,7 @@ use atrest_open::token::shares::{self, NewFactor};
 use atrest_open::token::tpm2::{self, Enrolment};
 use atrest_open::token::{Enrolled, Token, TokenError, fido2, recovery};
 use atrest_secret::{Passphrase, VolumeKey};
-use atrest_volume::{ChangeError, Credential, KeyslotOptions, PbkdfKind, PbkdfOptions};
+use atrest_volume::{ChangeError, Credential, KdfInfo, KeyslotOptions, PbkdfKind, PbkdfOptions};
 use serde_json::json;
 
 use crate::args::factor::{FactorArg, Factors, Known, NewFactorArgs};
@@ -279,6 +279,8 @@ fn replace_share(
             .hint("`atrest key list` shows the factors"));
     }
     refuse_twin(args, token).map_err(|failure| failure.at(path))?;
+    refuse_foreign(target, old).map_err(|failure| failure.at(path))?;
+    output.note(format_args!("keyslot {old} will be wiped when the new one is made"));
     let key = volume_key(args, target, output)?;
     let name = target.locked.info().uuid;
     let on = Volume { name: &name, key: &key, cost: &options.pbkdf };
@@ -336,6 +338,26 @@ fn refuse_twin(args: &KeyReplaceArgs, token: &Token) -> Result<(), Failure> {
         Some(number) => Err(refused(TokenError::SameThing { number })),
         None => Ok(()),
     }
+}
+
+/// As [`enrol::keyslot_options`] has them made.
+fn is_for_factors(kdf: &KdfInfo) -> bool {
+    kdf.kind == "pbkdf2" && kdf.hash.as_deref() == Some("sha512") && kdf.iterations == enrol::ITERATIONS
+}
+
+/// Whoever can write the header says which keyslot the token opens. That of a person is none that factors open.
+fn refuse_foreign(target: &Target<'_>, slot: u32) -> Result<(), Failure> {
+    let info = target.locked.info();
+    let kdf =
+        info.keyslots.iter().find(|keyslot| keyslot.id == slot).and_then(|keyslot| keyslot.kdf.as_ref());
+    if kdf.is_some_and(is_for_factors) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::Refused,
+        format!("the token names keyslot {slot}, which would be wiped, and which is not made for factors"),
+    )
+    .hint("somebody may have changed the token: `atrest key list` shows the keyslots"))
 }
 
 fn volume_key(args: &KeyReplaceArgs, target: &Target<'_>, output: &Output) -> Result<VolumeKey, Failure> {

@@ -280,6 +280,18 @@ fn a_recovery_key_that_can_t_be_shown_wipes_nothing() {
         format!("key add vol --key-file key {CHEAP} --any 2 passphrase=words passphrase=other recovery");
     let recovery = nobody.atrest(&scratch, &added).ok().stdout;
     scratch.file("recovery", recovery.trim());
+    // A token that names somebody's own keyslot has that wiped by nobody.
+    scratch.file("before", scratch.read("vol"));
+    let token = scratch.atrest(&["token", "export", "vol", "0"]).ok().stdout;
+    let mut token: Value = serde_json::from_str(&token).expect("JSON");
+    token["keyslots"] = json!(["0"]);
+    scratch.file("token.json", token.to_string());
+    scratch.program("cryptsetup").words("token remove vol --token-id 0").ok();
+    scratch.program("cryptsetup").words("token import vol --token-id 0 --json-file token.json").ok();
+    nobody
+        .atrest(&scratch, "key replace vol 3 recovery --key-file key")
+        .fails(2, "the token names keyslot 0, which would be wiped, and which is not made for factors");
+    scratch.file("vol", scratch.read("before"));
     let replace = r#"exec "$0" key replace vol 3 recovery --key-file key >/dev/full"#;
     let shell = scratch.program("sh").arg("-c").arg(replace).arg(env!("CARGO_BIN_EXE_atrest"));
     Ran::from(shell.run()).fails(4, "keyslot 2 is made, but its recovery key is not shown; keyslot 1 stays");
