@@ -19,7 +19,8 @@ pub struct NewFactorArgs {
     #[arg(long, value_name = "LIST", value_parser = parse_pcrs)]
     pub pcrs: Option<u32>,
     /// Trust a tang server without a question if a key with this thumbprint has signed its list of keys. May be given several times.
-    #[arg(long, value_name = "TEXT")]
+    // One of 64 begins with a hyphen.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub thumbprint: Vec<String>,
     /// Take the PIN from this file, every byte of it: that of the TPM or the security key, or of a smart card, also among several factors.
     #[arg(long, value_name = "FILE")]

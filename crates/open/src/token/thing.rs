@@ -16,7 +16,7 @@ pub enum Thing {
         /// Its address.
         url: String,
         /// Thumbprints of its keys, as far as they are known.
-        keys: Vec<String>,
+        prints: Vec<String>,
     },
     /// A key of a smart card, by its URI, or `auto`.
     Card(String),
@@ -25,7 +25,7 @@ pub enum Thing {
 impl Thing {
     /// The server at an address.
     pub fn server(url: &str) -> Self {
-        Self::Server { url: url.into(), keys: Vec::new() }
+        Self::Server { url: url.into(), prints: Vec::new() }
     }
 
     /// That which a token's text without keyslots is about, as far as others may be the same.
@@ -44,7 +44,7 @@ impl Thing {
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Tpm, Self::Tpm) | (Self::Recovery, Self::Recovery) => true,
-            (Self::Server { url: a, keys: of_a }, Self::Server { url: b, keys: of_b }) => {
+            (Self::Server { url: a, prints: of_a }, Self::Server { url: b, prints: of_b }) => {
                 let address = |url: &str| url.trim_end_matches('/').to_ascii_lowercase();
                 address(a) == address(b) || of_a.iter().any(|key| of_b.contains(key))
             }
@@ -81,7 +81,7 @@ mod tests {
     fn one_thing_is_told_from_two() {
         let server = |url: &str, keys: &[&str]| Thing::Server {
             url: url.into(),
-            keys: keys.iter().map(|key| (*key).into()).collect(),
+            prints: keys.iter().map(|key| (*key).into()).collect(),
         };
         let card = |uri: &str| Thing::Card(uri.into());
         assert!(Thing::Tpm.is_same(&Thing::Tpm) && Thing::Recovery.is_same(&Thing::Recovery));

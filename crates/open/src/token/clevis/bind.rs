@@ -32,7 +32,7 @@ impl Advertised {
 
     /// The server, as it is known by its keys.
     pub(super) fn thing(&self, url: &str) -> Thing {
-        Thing::Server { url: url.into(), keys: curve::thumbprints(&self.keys) }
+        Thing::Server { url: url.into(), prints: curve::thumbprints(&self.keys) }
     }
 
     /// Reads what a server sends (JSON Web Signature, RFC 7515) and checks the signature of each key that signs.

@@ -63,9 +63,9 @@ fn thing(jwe: &Jwe) -> Option<Thing> {
     match jwe.pin().ok()? {
         ("tpm2", _) => Some(Thing::Tpm),
         ("tang", pin) => {
-            let mut keys = pin.get("adv").map(curve::thumbprints).unwrap_or_default(); // intended: as far as it says
-            keys.extend(jwe.header.get("kid").and_then(Value::as_str).map(String::from));
-            Some(Thing::Server { url: pin.get("url")?.as_str()?.into(), keys })
+            let mut prints = pin.get("adv").map(curve::thumbprints).unwrap_or_default(); // intended: as far as it says
+            prints.extend(jwe.header.get("kid").and_then(Value::as_str).map(String::from));
+            Some(Thing::Server { url: pin.get("url")?.as_str()?.into(), prints })
         }
         _ => None,
     }
