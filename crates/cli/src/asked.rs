@@ -7,11 +7,13 @@ use atrest_open::KeySource;
 use atrest_open::token::{Question, Token, TokenError, Wanted};
 use atrest_secret::Passphrase;
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::{Output, plain};
 use crate::progress;
 use crate::prompt::has_terminal;
 use crate::secrets::Source;
+
+const LAST_TRY: &str = "one more wrong PIN locks the smart card";
 
 /// Asks for a passphrase: several times on a terminal. Any other source is read once.
 pub struct Asked<'a, K> {
@@ -102,7 +104,11 @@ impl<K> KeySource for Asked<'_, K> {
 
     fn pin(&mut self, token: &Token, wrong: u32) -> Result<Option<Passphrase>, Failure> {
         if let Some(file) = self.pin {
-            // There is one PIN in it.
+            // There is one PIN in it. A card's last try is for somebody who looks at what he types.
+            if wrong == 0 && token.is_last_try() {
+                return Err(Failure::new(Code::Refused, format!("token {}: {LAST_TRY}", token.info.id))
+                    .hint("show it the right PIN by a program of the card, or type it: without --token-pin-file"));
+            }
             let source = Source::key_file(file);
             return (wrong == 0).then(|| source.read("", self.output)).transpose();
         }
@@ -112,6 +118,9 @@ impl<K> KeySource for Asked<'_, K> {
         }
         if wrong > 0 {
             eprintln!("atrest: the PIN is wrong, and wrong ones are counted; try again");
+        }
+        if token.is_last_try() {
+            eprintln!("atrest: token {}: {LAST_TRY}", token.info.id);
         }
         let prompt = format!("PIN of token {} ({})", token.info.id, plain(&token.info.kind));
         if reads_lines {

@@ -31,6 +31,7 @@ use atrest_open::{DeviceOpenError, DiskOpenError};
 use atrest_volume::bitlocker::BitLockerError;
 use atrest_volume::fvault2::FileVaultError;
 use atrest_volume::loopaes::LoopAesError;
+use atrest_volume::luks2::PinError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
 use atrest_volume::tcrypt::{TcryptError, TcryptWriteError};
@@ -278,6 +279,10 @@ impl From<UnlockError> for Failure {
             UnlockError::HeaderPolicy(_) | UnlockError::OtherVolumeKey { .. } | UnlockError::TooCheap { .. } => {
                 Self::new(Code::Refused, error).hint("nothing was written; compare the header with a backup: `atrest info --metadata`")
             }
+            UnlockError::Pin(PinError::Older { .. } | PinError::Other { .. }) => Self::new(Code::Refused, error).hint(
+                "somebody may have put an older header back, which old passphrases open: restore the newest one, nothing opens before. Only if \
+                 you know why it is there, and have looked at its keyslots: `atrest header pin --store FILE --accept`",
+            ),
             UnlockError::Pin(_) => Self::new(Code::Refused, error)
                 .hint("if the change was meant: `atrest header pin --accept`; if not, restore a backup of the header"),
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),

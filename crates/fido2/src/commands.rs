@@ -98,14 +98,22 @@ impl SecurityKey {
     /// # Errors
     /// [`Fido2Error`].
     pub fn has(&mut self, rp: &str, credential: &[u8]) -> Result<bool, Fido2Error> {
+        // intended: it is asked once more with what it wants.
+        Ok(self.tells(rp, credential)?.unwrap_or(true))
+    }
+
+    /// Whether it has a credential; `None` if it does not tell without a touch or a PIN.
+    ///
+    /// # Errors
+    /// [`Fido2Error`].
+    pub fn tells(&mut self, rp: &str, credential: &[u8]) -> Result<Option<bool>, Fido2Error> {
         let asked =
             allowed(Writer::default().map(4).unsigned(1).text(rp).unsigned(2).bytes(&NOTHING), credential);
         let asked = asked.unsigned(5).map(1).text("up").flag(false);
         match self.command(code::GET_ASSERTION, &asked.0, &mut || {}) {
-            Ok(_) | Err(Fido2Error::PinNeeded | Fido2Error::TouchNeeded | Fido2Error::Code(0x2b | 0x2c)) => {
-                Ok(true)
-            }
-            Err(Fido2Error::NotThis) => Ok(false),
+            Ok(_) => Ok(Some(true)),
+            Err(Fido2Error::PinNeeded | Fido2Error::TouchNeeded | Fido2Error::Code(0x2b | 0x2c)) => Ok(None),
+            Err(Fido2Error::NotThis) => Ok(Some(false)),
             Err(error) => Err(error),
         }
     }

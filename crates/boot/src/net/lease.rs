@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -30,8 +31,12 @@ pub fn ask(interface: &Interface, end: Instant) -> io::Result<Lease> {
         let offer = said(&socket, &conversation, &conversation.discover(), until(patience))?;
         if let Some(Answer::Offer(offer)) = offer {
             let wanted = conversation.request(&offer);
-            if let Some(Answer::Given(lease)) = said(&socket, &conversation, &wanted, until(patience))? {
-                return Ok(lease);
+            let last = until(patience);
+            match said(&socket, &conversation, &wanted, last)? {
+                Some(Answer::Given(lease)) => return Ok(lease),
+                // Asked at once, it would offer and refuse without end.
+                Some(_) => sleep(last.saturating_duration_since(Instant::now())), // intended: none, if it is over
+                None => {}
             }
         }
         patience = patience.checked_mul(2).unwrap_or(patience);

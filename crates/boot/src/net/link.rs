@@ -22,6 +22,9 @@ const REQUEST: u16 = 1 | 4;
 /// What is not there is made.
 const CREATE: u16 = 0x400;
 
+/// The gateway is at the other end of the cable, whatever its address is (RTNH_F_ONLINK).
+const ON_LINK: u32 = 4;
+
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
@@ -90,9 +93,9 @@ impl Interface {
         request(NEW_ADDRESS, CREATE, &body)
     }
 
-    /// Sends what is for nobody near by this gateway.
+    /// Sends what is for nobody near by this gateway. It may be outside of the network: clouds give addresses without neighbours.
     pub fn route(&self, gateway: Ipv4Addr) -> io::Result<()> {
-        let mut body = route(0);
+        let mut body = route(0, ON_LINK);
         // RTA_GATEWAY, RTA_OIF.
         attribute(&mut body, 5, gateway.octets());
         attribute(&mut body, 4, self.index.to_ne_bytes());
@@ -107,7 +110,7 @@ impl Interface {
 
     fn whole(&self, kind: u16, flags: u16) -> io::Result<()> {
         // RT_SCOPE_LINK: without a gateway.
-        let mut body = route(253);
+        let mut body = route(253, 0);
         attribute(&mut body, 4, self.index.to_ne_bytes());
         request(kind, flags, &body)
     }
@@ -125,8 +128,10 @@ impl Drop for Everything<'_> {
 }
 
 /// A route to everywhere: the main table, made at boot, to a machine.
-fn route(scope: u8) -> Vec<u8> {
-    vec![AddressFamily::INET.as_raw() as u8, 0, 0, 0, 254, 3, scope, 1, 0, 0, 0, 0]
+fn route(scope: u8, flags: u32) -> Vec<u8> {
+    let mut body = vec![AddressFamily::INET.as_raw() as u8, 0, 0, 0, 254, 3, scope, 1];
+    body.extend(flags.to_ne_bytes());
+    body
 }
 
 fn attribute(body: &mut Vec<u8>, kind: u16, value: [u8; 4]) {
@@ -184,6 +189,13 @@ mod tests {
         assert_eq!(said(&answer(3, 0)), None);
         assert_eq!(said(&answer(2, 1)), None);
         assert_eq!(said(&answer(2, 0)[..19]), None);
+    }
+
+    #[test]
+    fn a_gateway_may_be_outside_of_the_network() {
+        // struct rtmsg: family, three lengths, table, protocol, scope, type, flags.
+        let flags = ON_LINK.to_ne_bytes();
+        assert_eq!(route(0, ON_LINK), [&[2, 0, 0, 0, 254, 3, 0, 1][..], &flags].concat());
     }
 
     #[test]

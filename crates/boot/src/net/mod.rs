@@ -8,6 +8,7 @@ mod link;
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 pub use dhcp::{Answer, Conversation, Lease};
@@ -19,8 +20,12 @@ use crate::unlock::Level;
 
 /// How long an interface is waited for, with its cable.
 const LINK: Duration = Duration::from_secs(10);
-/// How long servers are asked for an address.
+/// How long servers are asked for an address, on all interfaces together.
 const ASKING: Duration = Duration::from_secs(30);
+/// How long those of one interface are asked at most before it is another one's turn: three times (1, 2 and 4 s).
+const TURN: Duration = Duration::from_secs(7);
+/// How long a turn takes at least.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where the resolver looks.
 const RESOLVER: &str = "/etc/resolv.conf";
@@ -45,49 +50,88 @@ pub fn join_all(networks: &[Network], say: &dyn Fn(Level, &str)) {
 
 /// Joins one, and returns its name servers.
 fn join(network: &Network, say: &dyn Fn(Level, &str)) -> Result<Vec<Ipv4Addr>, String> {
-    let interfaces = interfaces(network.interface.as_deref())?;
-    let mut last = String::new();
-    for interface in interfaces {
-        let failed = |error: io::Error| format!("{}: {error}", interface.name);
-        let (own, prefix, gateway, more) = match network.address {
-            Address::Fixed { own, prefix, gateway } => (own, prefix, gateway, Vec::new()),
-            Address::Dhcp => match lease::ask(&interface, Instant::now() + ASKING) {
-                Ok(lease) => (lease.own, lease.prefix, lease.gateway, lease.servers),
-                Err(error) => {
-                    last = failed(error);
-                    continue;
-                }
-            },
-        };
-        interface.give(own, prefix).map_err(failed)?;
-        if let Some(gateway) = gateway {
-            interface.route(gateway).map_err(failed)?;
+    let name = network.interface.as_deref();
+    let connected = interfaces(name)?;
+    let (interface, own, prefix, gateway, more) = match network.address {
+        Address::Fixed { own, prefix, gateway } => {
+            let interface = connected.into_iter().next().ok_or("no interface is connected")?;
+            (interface, own, prefix, gateway, Vec::new())
         }
-        say(Level::Info, &format!("{} is {own}/{prefix}", interface.name));
-        return Ok([network.servers.clone(), more].concat());
+        Address::Dhcp => {
+            let (interface, lease) = leased(name, connected)?;
+            (interface, lease.own, lease.prefix, lease.gateway, lease.servers)
+        }
+    };
+    interface.give(own, prefix).map_err(|error| format!("{}: {error}", interface.name))?;
+    if let Some(gateway) = gateway {
+        // Servers near by can be reached without.
+        if let Err(error) = interface.route(gateway) {
+            say(Level::Warning, &format!("{}: no route by {gateway}: {error}", interface.name));
+        }
     }
-    Err(last)
+    say(Level::Info, &format!("{} is {own}/{prefix}", interface.name));
+    Ok([network.servers.clone(), more].concat())
+}
+
+/// Asks on one interface after the other, round and round, as long as all have together. Those that are connected later get their turn.
+fn leased(name: Option<&str>, mut connected: Vec<Interface>) -> Result<(Interface, Lease), String> {
+    let end = Instant::now() + ASKING;
+    let mut asked: Vec<String> = Vec::new();
+    let mut last = String::from("its cable is pulled");
+    loop {
+        let begun = Instant::now();
+        let left = end.saturating_duration_since(begun); // intended: none, if it is over
+        if left.is_zero() {
+            return Err(format!("{last}, within {} s", ASKING.as_secs()));
+        }
+        let times = |interface: &&Interface| asked.iter().filter(|name| **name == interface.name).count();
+        if let Some(interface) = connected.iter().min_by_key(times) {
+            let new = connected.iter().filter(|interface| times(interface) == 0).count();
+            match lease::ask(interface, begun + turn(left, new)) {
+                Ok(lease) => return Ok((interface.clone(), lease)),
+                Err(error) => last = format!("{}: {error}", interface.name),
+            }
+            asked.push(interface.name.clone());
+        }
+        // One that fails at once is not asked without end.
+        sleep(PAUSE.saturating_sub(begun.elapsed()).min(left)); // intended: no pause after a long turn
+        connected = look(name).0;
+    }
+}
+
+/// How long one is asked, of the time that is left, if so many have not been asked at all.
+fn turn(left: Duration, new: usize) -> Duration {
+    // cannot fail: no machine has that many interfaces.
+    let share = left / u32::try_from(new.max(1)).unwrap_or(u32::MAX);
+    share.min(TURN)
 }
 
 /// The interface of this name, or all of Ethernet, that are connected; one at least.
 fn interfaces(name: Option<&str>) -> Result<Vec<Interface>, String> {
     let events = Events::listen();
     let mut failed = None;
-    let look = || {
-        let mut found = link::interfaces();
-        found.retain(|interface| name.is_none_or(|name| name == interface.name));
-        for interface in &found {
-            if let Err(error) = interface.up() {
-                failed = Some(format!("{} can't be switched on: {error}", interface.name));
-            }
-        }
-        found.retain(Interface::is_connected);
+    let found = wait_for(&events, Instant::now().checked_add(LINK), || {
+        let (found, problem) = look(name);
+        failed = problem;
         Some(found).filter(|found| !found.is_empty())
-    };
-    let found = wait_for(&events, Instant::now().checked_add(LINK), look);
+    });
     let what = name.map_or("no interface".into(), |name| format!("no interface {name}"));
     let seconds = LINK.as_secs();
     found.ok_or_else(|| failed.unwrap_or_else(|| format!("{what} is connected within {seconds} s")))
+}
+
+/// Those that are connected now, and why one can't be switched on.
+fn look(name: Option<&str>) -> (Vec<Interface>, Option<String>) {
+    let mut failed = None;
+    let mut found = link::interfaces();
+    found.retain(|interface| name.is_none_or(|name| name == interface.name));
+    for interface in &found {
+        if let Err(error) = interface.up() {
+            failed = Some(format!("{} can't be switched on: {error}", interface.name));
+        }
+    }
+    found.retain(Interface::is_connected);
+    (found, failed)
 }
 
 /// Names of servers are looked up with these.
@@ -98,4 +142,24 @@ fn name_servers(servers: &[Ipv4Addr]) -> io::Result<()> {
     let lines: Vec<String> = servers.iter().map(|server| format!("nameserver {server}\n")).collect();
     fs::create_dir_all("/etc")?;
     fs::write(RESOLVER, lines.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_interface_has_its_turn_before_the_time_is_over() {
+        let seconds = |left, new| turn(Duration::from_secs(left), new).as_secs();
+        assert_eq!(seconds(30, 1), 7);
+        assert_eq!(seconds(30, 0), 7);
+        assert_eq!(seconds(30, 10), 3);
+        assert_eq!(seconds(4, 1), 4);
+        let mut left = ASKING;
+        for new in (1..=16).rev() {
+            let turn = turn(left, new);
+            assert!(turn >= Duration::from_secs(1), "{new}");
+            left -= turn;
+        }
+    }
 }

@@ -7,6 +7,9 @@ use std::str::FromStr;
 use clap::Args;
 
 #[cfg(feature = "whole")]
+use atrest_open::token::Thing;
+
+#[cfg(feature = "whole")]
 use crate::failure::Failure;
 
 /// What is said of new factors beside their names.
@@ -16,11 +19,35 @@ pub struct NewFactorArgs {
     #[arg(long, value_name = "LIST", value_parser = parse_pcrs)]
     pub pcrs: Option<u32>,
     /// Trust a tang server without a question if a key with this thumbprint has signed its list of keys. May be given several times.
-    #[arg(long, value_name = "TEXT")]
+    // One of 64 begins with a hyphen.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub thumbprint: Vec<String>,
     /// Take the PIN from this file, every byte of it: that of the TPM or the security key, or of a smart card, also among several factors.
     #[arg(long, value_name = "FILE")]
     pub pin_file: Option<PathBuf>,
+}
+
+#[cfg(feature = "whole")]
+impl NewFactorArgs {
+    /// Fails if one of them says something of another factor than this one.
+    ///
+    /// # Errors
+    /// The option and what it goes with.
+    pub fn check(&self, factor: &FactorArg) -> Result<(), Failure> {
+        let refused = |text: &str| Err(Failure::parameters(text));
+        if self.pin_file.is_some() && !matches!(factor, FactorArg::Pkcs11(_)) {
+            return refused(
+                "--pin-file goes with the factor pkcs11=URI; others are told so: tpm2-pin=FILE, fido2-pin=FILE",
+            );
+        }
+        if self.pcrs.is_some() && !matches!(factor, FactorArg::Tpm2(_)) {
+            return refused("--pcrs goes with the factors tpm2 and tpm2-pin");
+        }
+        if !self.thumbprint.is_empty() && !matches!(factor, FactorArg::Tang(_)) {
+            return refused("--thumbprint goes with the factor tang=URL");
+        }
+        Ok(())
+    }
 }
 
 /// Where what somebody knows comes from: it is asked for, or in a file.
@@ -41,6 +68,20 @@ pub enum FactorArg {
     Pkcs11(String),
     Passphrase(Known),
     Recovery,
+}
+
+#[cfg(feature = "whole")]
+impl FactorArg {
+    /// What it is, where another factor may be the same.
+    pub fn thing(&self) -> Option<Thing> {
+        match self {
+            Self::Tpm2(_) => Some(Thing::Tpm),
+            Self::Tang(url) => Some(Thing::server(url)),
+            Self::Pkcs11(uri) => Some(Thing::Card(uri.clone())),
+            Self::Recovery => Some(Thing::Recovery),
+            Self::Fido2(_) | Self::Passphrase(_) => None,
+        }
+    }
 }
 
 #[cfg(feature = "whole")]
@@ -122,10 +163,13 @@ impl Factors {
             ));
         }
         for (at, factor) in factors.iter().enumerate() {
-            if matches!(factor, FactorArg::Tang(_))
-                && factors.iter().skip(at + 1).any(|other| other == factor)
-            {
-                return Err(Failure::parameters("--any: the same server twice is one factor"));
+            let same = |thing: &Thing| {
+                let mut others = factors.iter().skip(at + 1).filter_map(FactorArg::thing);
+                others.any(|other| other.is_same(thing))
+            };
+            let what = if matches!(factor, FactorArg::Tang(_)) { "server" } else { "card" };
+            if factor.thing().as_ref().is_some_and(same) {
+                return Err(Failure::parameters(format!("--any: the same {what} twice is one factor")));
             }
         }
         Ok(Self { needed, factors })
@@ -194,6 +238,9 @@ mod tests {
             "1 tpm2 tpm2-pin",
             "1 fido2 fido2",
             "1 tang=a tang=a",
+            "1 tang=http://a tang=http://A/",
+            "1 pkcs11=auto pkcs11=auto",
+            "1 pkcs11=pkcs11:token=a pkcs11=pkcs11:token=a",
             "1 tpm2 tang",
             "1 tpm2 tang=",
             "1 tpm2 pkcs11",

@@ -161,6 +161,26 @@ pub struct PbkdfArgs {
     pub keyslot_key_size: Option<u32>,
 }
 
+impl PbkdfArgs {
+    /// Whether one of them says how a passphrase is derived.
+    #[cfg(feature = "whole")]
+    pub fn has_cost(&self) -> bool {
+        self.pbkdf.is_some()
+            || self.iter_time.is_some()
+            || self.pbkdf_memory.is_some()
+            || self.for_memory.is_some()
+            || self.for_time.is_some()
+            || self.pbkdf_parallel.is_some()
+            || self.pbkdf_force_iterations.is_some()
+    }
+
+    /// Whether one of them says something of a keyslot whatever opens it.
+    #[cfg(feature = "whole")]
+    pub fn has_area(&self) -> bool {
+        self.keyslot_cipher.is_some() || self.keyslot_key_size.is_some()
+    }
+}
+
 /// Functions that stretch a passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PbkdfKind {

@@ -172,11 +172,15 @@ pub fn enrolled_card(uri: &str, pin_file: Option<&Path>, output: &Output) -> Res
         Err(TokenError::PinNeeded) => {}
         done => return done.map_err(refused),
     }
+    let is_last = pkcs11::is_last_try_of(uri).map_err(refused)?;
     let source = match pin_file {
+        // It is for somebody who looks at what he types.
+        Some(_) if is_last => return Err(refused(pkcs11::Pkcs11Error::LastTry.into())),
         Some(file) => Source::key_file(file),
         None => Source::Prompt { words: false, verify: false, instead: "--pin-file FILE" },
     };
-    let pin = source.read("PIN of the smart card", output)?;
+    let what = if is_last { "PIN of the smart card (its last try)" } else { "PIN of the smart card" };
+    let pin = source.read(what, output)?;
     pkcs11::enrol(uri, Some(&pin)).map_err(refused)
 }
 
@@ -236,12 +240,15 @@ pub fn refused(error: TokenError) -> Failure {
     }
 }
 
+/// Iterations of PBKDF2 where nobody can guess the passphrase.
+pub const ITERATIONS: u32 = 1000;
+
 /// How a keyslot is made whose passphrase nobody can guess: as systemd does.
 pub fn keyslot_options(options: KeyslotOptions) -> KeyslotOptions {
     let pbkdf = PbkdfOptions {
         kind: Some(PbkdfKind::Pbkdf2),
         hash: Some(Hash::Sha512),
-        forced_iterations: Some(1000),
+        forced_iterations: Some(ITERATIONS),
         ..PbkdfOptions::default()
     };
     KeyslotOptions { pbkdf, af_hash: Some(Hash::Sha512), ..options }

@@ -4,12 +4,13 @@ use atrest_kdf::{Argon2Cost, Argon2Kind, calibrate};
 use atrest_open::token::clevis::{self, Bound, Pin};
 use atrest_open::token::shares::{self, NewFactor};
 use atrest_open::token::tpm2::{self, Enrolment};
-use atrest_open::token::{Enrolled, Token, fido2, recovery};
+use atrest_open::token::{Enrolled, Token, TokenError, fido2, recovery};
 use atrest_secret::{Passphrase, VolumeKey};
-use atrest_volume::{ChangeError, Credential, KeyslotOptions, PbkdfKind, PbkdfOptions};
+use atrest_volume::{ChangeError, Credential, KdfInfo, KeyslotOptions, PbkdfKind, PbkdfOptions};
 use serde_json::json;
 
 use crate::args::factor::{FactorArg, Factors, Known, NewFactorArgs};
+use crate::args::format::PbkdfArgs;
 use crate::args::key::KeyReplaceArgs;
 use crate::commands::enrol::{self, New, PCRS, Volume, refused};
 use crate::commands::key::tell_recovery;
@@ -204,16 +205,45 @@ fn cost(wanted: &PbkdfOptions) -> Result<Argon2Cost, Failure> {
 
 pub fn replace(args: &KeyReplaceArgs, output: &Output) -> Result<(), Failure> {
     args.tokens.check(&args.secret)?;
+    args.new.check(&args.factor)?;
     let options = options::keyslot(&args.pbkdf, None, None)?;
     let mut target = Target::change(&args.target)?;
     let at = |error: ChangeError| Failure::from(error).at(&args.target.path);
     target.locked.luks2_mut().map_err(at)?;
     let token = of(&target, args.of).map_err(|failure| failure.at(target.path))?;
+    check(args, &token).map_err(|failure| failure.at(target.path))?;
     is_there(&args.factor)?;
     match token.has_factors() {
         true => replace_share(args, &mut target, &token, options, output),
         false => replace_in_clevis(args, &mut target, &token, output),
     }
+}
+
+/// Fails if an option would do nothing for a token of this kind, or for the factor.
+fn check(args: &KeyReplaceArgs, token: &Token) -> Result<(), Failure> {
+    let PbkdfArgs { hash, garlic, .. } = &args.pbkdf;
+    if hash.is_some() || garlic.is_some() {
+        return Err(Failure::parameters("--hash and --garlic do not go with factors"));
+    }
+    if args.pbkdf.has_cost() && !matches!(args.factor, FactorArg::Passphrase(_)) {
+        return Err(Failure::parameters("what a derivation costs is said of the factor passphrase alone"));
+    }
+    if token.has_factors() {
+        return Ok(());
+    }
+    let what = if args.secret.has_volume_key() {
+        "--volume-key-file and --volume-key-keyring do"
+    } else if args.key_slot.is_some() {
+        "--key-slot does"
+    } else if args.tokens.are_named() {
+        "--token-id, --token-type, --token-only, --token-pin-file and --factor-file do"
+    } else if args.pbkdf.has_area() {
+        "--keyslot-cipher and --keyslot-key-size do"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::parameters(format!("{what} not go with a token of clevis: its other shares open it"))
+        .hint("--of N names the token"))
 }
 
 /// The token whose factor is meant.
@@ -248,6 +278,9 @@ fn replace_share(
             .at(path)
             .hint("`atrest key list` shows the factors"));
     }
+    refuse_twin(args, token).map_err(|failure| failure.at(path))?;
+    refuse_foreign(target, old).map_err(|failure| failure.at(path))?;
+    output.note(format_args!("keyslot {old} will be wiped when the new one is made"));
     let key = volume_key(args, target, output)?;
     let name = target.locked.info().uuid;
     let on = Volume { name: &name, key: &key, cost: &options.pbkdf };
@@ -264,6 +297,18 @@ fn replace_share(
     let credential = Credential::VolumeKey(&key);
     let added = luks2.add_key_with_token(&target.device, credential, &made.passphrase, &options, &text);
     let (slot, number) = added.map_err(at)?;
+    if let Some(key) = &recovery {
+        output.note(format_args!("this recovery key is the new factor {}: write it down", args.number));
+        // Whoever has not seen it needs the old keyslot.
+        tell_recovery(slot, number, key, output).map_err(|failure| {
+            let made =
+                format!("keyslot {slot} is made, but its recovery key is not shown; keyslot {old} stays");
+            failure
+                .within(&made)
+                .at(path)
+                .hint(format!("wipe it with `atrest key kill`, keyslot {slot}, and try again"))
+        })?;
+    }
     // Not before the new one is on the media.
     luks2.remove_keyslots(&target.device, &[old], false).map_err(|error| {
         let made = format!("keyslot {slot} is made, but keyslot {old} is not wiped");
@@ -275,12 +320,44 @@ fn replace_share(
     );
     match recovery {
         None => output.done(&json!({ "keyslot": slot, "token": number, "wiped": old }), &text),
-        Some(key) => {
+        Some(_) => {
             output.note(text);
-            output.note("this recovery key is the new factor: write it down");
-            tell_recovery(slot, number, &key, output)
+            Ok(())
         }
     }
+}
+
+/// What stands for a factor that stays can't stand for another one, too. Before somebody types anything for nothing.
+fn refuse_twin(args: &KeyReplaceArgs, token: &Token) -> Result<(), Failure> {
+    let twin = match (&args.factor, args.factor.thing()) {
+        (FactorArg::Fido2(_), _) => shares::plugged_in(&token.text, args.number),
+        (_, Some(thing)) => shares::twin(&token.text, args.number, &thing),
+        (_, None) => Ok(None),
+    };
+    match twin.map_err(refused)? {
+        Some(number) => Err(refused(TokenError::SameThing { number })),
+        None => Ok(()),
+    }
+}
+
+/// As [`enrol::keyslot_options`] has them made.
+fn is_for_factors(kdf: &KdfInfo) -> bool {
+    kdf.kind == "pbkdf2" && kdf.hash.as_deref() == Some("sha512") && kdf.iterations == enrol::ITERATIONS
+}
+
+/// Whoever can write the header says which keyslot the token opens. That of a person is none that factors open.
+fn refuse_foreign(target: &Target<'_>, slot: u32) -> Result<(), Failure> {
+    let info = target.locked.info();
+    let kdf =
+        info.keyslots.iter().find(|keyslot| keyslot.id == slot).and_then(|keyslot| keyslot.kdf.as_ref());
+    if kdf.is_some_and(is_for_factors) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::Refused,
+        format!("the token names keyslot {slot}, which would be wiped, and which is not made for factors"),
+    )
+    .hint("somebody may have changed the token: `atrest key list` shows the keyslots"))
 }
 
 fn volume_key(args: &KeyReplaceArgs, target: &Target<'_>, output: &Output) -> Result<VolumeKey, Failure> {

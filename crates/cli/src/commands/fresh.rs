@@ -48,14 +48,15 @@ impl Store<'_> {
         output: &Output,
     ) -> Result<u64, Failure> {
         let Some(seen) = &self.seen else { return Ok(0) };
-        luks2.check_record(key, seen).map_err(|error| Failure::from(error).at(self.path))?;
+        luks2.check_record(key, seen).map_err(|error| {
+            let failure = Failure::from(error).at(self.path);
+            failure.hint("if it was re-encrypted, make a new store: name a file that does not exist")
+        })?;
         match luks2.check_seen(seen) {
             Ok(()) => {}
             Err(stale) if accept => output.confirm(&format!("{stale}; it is pinned as it is now"))?,
             Err(stale) => {
-                return Err(Failure::from(UnlockError::Pin(stale)).at(self.path).hint(
-                    "if you have put an older header back yourself: `atrest header pin --store FILE --accept`",
-                ));
+                return Err(Failure::from(UnlockError::Pin(stale)).at(self.path));
             }
         }
         Ok(seen.counter)

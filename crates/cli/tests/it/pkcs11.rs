@@ -127,4 +127,6 @@ fn a_card_is_one_of_several_factors_and_takes_the_place_of_another() {
     let line = "key replace vol 2 pkcs11=pkcs11:token=spare --pin-file pin --key-file key";
     atrest(&scratch, &cards, line).ok();
     test(&cards, "--factor-file 1=pin --factor-file 2=pin").ok();
+    let again = line.replace("vol 2", "vol 3");
+    atrest(&scratch, &cards, &again).fails(4, "it would be the same thing as factor 2");
 }

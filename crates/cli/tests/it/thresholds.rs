@@ -68,6 +68,12 @@ fn any_two_of_servers_and_a_tpm_open_here_and_by_clevis_and_one_is_replaced() {
     let (first, second) = (&one.url, &two.url);
     let before = scratch.read("vol");
     add(away, &format!("--any 2 tpm2 tang={first} tang={second}")).fails(4, "there is no TPM at");
+    // One server under two addresses: whichever thumbprint is right for whichever address.
+    let again = first.replace("127.0.0.1", "localhost");
+    add(here, &format!("--any 2 tang={first} tang={again}"))
+        .fails(4, "it would be the same thing as factor 1");
+    add(here, &format!("--any 2 tang={first} tang={again} recovery"))
+        .fails(4, "it would be the same thing as factor 1");
     assert!(scratch.read("vol") == before, "nothing is written");
     add(here, &format!("--any 2 tpm2 tang={first} tang={second}")).ok();
     add(here, &format!("--pcrs none --any 2 tpm2 tang={first}")).ok();
@@ -97,6 +103,28 @@ fn any_two_of_servers_and_a_tpm_open_here_and_by_clevis_and_one_is_replaced() {
     let line = format!("key replace vol 3 tang={} --of 0 {}", three.url, prints(&[&three]));
     away.atrest(&scratch, &line).fails(4, "the factor is not replaced: 1 of the 2 shares");
     here.atrest(&scratch, &line.replace("vol 3", "vol 4")).fails(4, "it has no factor 4");
+    for (option, says) in [
+        ("--volume-key-file key", "do not go with a token of clevis"),
+        ("--key-slot 1", "--key-slot does not go with"),
+        ("--token-only", "--token-only"),
+        ("--pcrs 7", "--pcrs goes with the factors tpm2"),
+        ("--pin-file pin", "--pin-file goes with the factor pkcs11=URI"),
+        ("--pbkdf-memory 32", "of the factor passphrase alone"),
+        ("--hash sha256", "--hash and --garlic"),
+        ("--thumbprint -a --hash sha256", "--hash and --garlic"),
+    ] {
+        here.atrest(&scratch, &format!("{line} {option}")).fails(1, says);
+    }
+    here.atrest(&scratch, "key replace vol 1 tpm2 --of 0 --thumbprint a").fails(1, "--thumbprint goes with");
+    // What is a factor already is none once more, under no other address either.
+    let twin = |factor: &str| {
+        let print = if factor.starts_with("tang") { prints(&[&one]) } else { String::new() };
+        let line = format!("key replace vol 3 {factor} --of 0 {print}");
+        here.atrest(&scratch, &line).fails(4, "it would be the same thing as factor");
+    };
+    twin("tpm2");
+    twin(&format!("tang={first}"));
+    twin(&format!("tang={}", first.replace("127.0.0.1", "localhost")));
     here.atrest(&scratch, &line.replace("--of 0", "")).fails(1, "several tokens have factors");
     here.atrest(&scratch, "key replace vol 3 passphrase --of 0")
         .fails(1, "servers and TPMs without a PIN alone");
@@ -165,6 +193,10 @@ fn any_two_of_a_tpm_a_security_key_and_a_passphrase_open_and_what_is_missing_is_
     let list = scratch.atrest(&["key", "list", "vol"]).ok().stdout;
     let words_of_it = "2 of these factors: (1 the TPM of one machine, a PIN; 2 a security key (FIDO2), a touch; 3 a passphrase)";
     assert!(list.contains(words_of_it), "{list}");
+    for factor in ["tpm2", "fido2"] {
+        all.atrest(&scratch, &format!("key replace vol 3 {factor} --key-file key"))
+            .fails(4, "it would be the same thing as factor");
+    }
     // cryptsetup keeps the token, shows it, and opens by the rest.
     let dump = cryptsetup::cryptsetup("luksDump").arg(scratch.path("vol")).ok().text();
     assert!(dump.contains("0: atrest-shares\n\tKeyslot:    1"), "{dump}");
@@ -221,6 +253,9 @@ fn an_independent_reader_opens_what_we_make_also_after_a_factor_was_replaced() {
     opens(id, json!({ "2": "battery staple", "3": recovery }), "2");
     opens(id, json!({ "1": "correct horse", "3": recovery }), "2");
     here.test(&scratch, "--factor-file 1=words").fails(2, "factor 2 (a passphrase): nobody has typed it");
+    nobody
+        .atrest(&scratch, "key replace vol 1 recovery --key-file key")
+        .fails(4, "it would be the same thing as factor 3");
     let print = nobody.atrest(&scratch, "key replace vol 3 recovery --key-file key").ok().stdout;
     assert_ne!(print.trim(), recovery);
     nobody.test(&scratch, "--factor-file 1=words --factor-file 2=other").ok();
@@ -236,4 +271,31 @@ fn an_independent_reader_opens_what_we_make_also_after_a_factor_was_replaced() {
     scratch.atrest(&["key", "remove", "vol", "--kind", "threshold", "--key-file", "key"]).ok();
     let kinds = scratch.atrest(&["token", "list", "vol"]).ok().stdout;
     assert!(!kinds.contains("atrest-shares"), "{kinds}");
+}
+
+/// Whoever can't be told a recovery key keeps what opened before.
+#[test]
+fn a_recovery_key_that_can_t_be_shown_wipes_nothing() {
+    let scratch = with_secrets();
+    let nobody = Machine::default();
+    let added =
+        format!("key add vol --key-file key {CHEAP} --any 2 passphrase=words passphrase=other recovery");
+    let recovery = nobody.atrest(&scratch, &added).ok().stdout;
+    scratch.file("recovery", recovery.trim());
+    // A token that names somebody's own keyslot has that wiped by nobody.
+    scratch.file("before", scratch.read("vol"));
+    let token = scratch.atrest(&["token", "export", "vol", "0"]).ok().stdout;
+    let mut token: Value = serde_json::from_str(&token).expect("JSON");
+    token["keyslots"] = json!(["0"]);
+    scratch.file("token.json", token.to_string());
+    scratch.program("cryptsetup").words("token remove vol --token-id 0").ok();
+    scratch.program("cryptsetup").words("token import vol --token-id 0 --json-file token.json").ok();
+    nobody
+        .atrest(&scratch, "key replace vol 3 recovery --key-file key")
+        .fails(2, "the token names keyslot 0, which would be wiped, and which is not made for factors");
+    scratch.file("vol", scratch.read("before"));
+    let replace = r#"exec "$0" key replace vol 3 recovery --key-file key >/dev/full"#;
+    let shell = scratch.program("sh").arg("-c").arg(replace).arg(env!("CARGO_BIN_EXE_atrest"));
+    Ran::from(shell.run()).fails(4, "keyslot 2 is made, but its recovery key is not shown; keyslot 1 stays");
+    nobody.test(&scratch, "--token-id 0 --factor-file 1=words --factor-file 3=recovery").ok();
 }

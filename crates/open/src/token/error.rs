@@ -118,6 +118,11 @@ pub enum TokenError {
         /// The number.
         number: u8,
     },
+    /// It would be the same thing as another factor.
+    SameThing {
+        /// Number of that one.
+        number: u8,
+    },
 }
 
 #[cfg(feature = "tpm")]
@@ -225,6 +230,9 @@ impl fmt::Display for TokenError {
                 "the list of its factors does not belong to this volume key: it was changed, or the volume was re-encrypted",
             ),
             Self::NoFactor { number } => write!(f, "it has no factor {number}"),
+            Self::SameThing { number } => {
+                write!(f, "it would be the same thing as factor {number}, which counts once")
+            }
         }
     }
 }

@@ -163,6 +163,16 @@ fn of_key(
     }
 }
 
+/// Whether the one security key that is plugged in says that the token is for it, without a touch or a PIN.
+///
+/// # Errors
+/// [`TokenError`]: the text is no such token, there is no security key, or there are several.
+#[cfg(feature = "shares")]
+pub(super) fn is_plugged_in(text: &str) -> Result<bool, TokenError> {
+    let fields = Fields::parse(text)?;
+    Ok(one()?.tells(&fields.rp, &fields.credential)? == Some(true))
+}
+
 /// The one security key that is plugged in or named.
 fn one() -> Result<SecurityKey, Fido2Error> {
     match &Device::all()?[..] {

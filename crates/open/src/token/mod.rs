@@ -22,6 +22,8 @@ pub mod recovery;
 mod shamir;
 #[cfg(feature = "shares")]
 pub mod shares;
+#[cfg(any(feature = "clevis", feature = "shares"))]
+mod thing;
 #[cfg(feature = "tpm")]
 pub mod tpm2;
 
@@ -35,6 +37,8 @@ pub use error::TokenError;
 pub use factor::Factor;
 pub use first::TokensFirst;
 pub use person::{Nobody, Person, Question, Wanted};
+#[cfg(any(feature = "clevis", feature = "shares"))]
+pub use thing::Thing;
 
 use crate::MayBeWrongKey;
 
@@ -101,6 +105,18 @@ impl Token {
     /// Whether several factors may be asked for what opens it.
     pub fn has_factors(&self) -> bool {
         self.info.kind == "atrest-shares"
+    }
+
+    /// Whether one more wrong PIN locks the smart card that it is for.
+    #[cfg(feature = "pkcs11")]
+    pub fn is_last_try(&self) -> bool {
+        self.info.kind == pkcs11::KIND_NAME && pkcs11::is_last_try(&self.text)
+    }
+
+    /// Whether one more wrong PIN locks the smart card that it is for: no card can be asked here.
+    #[cfg(not(feature = "pkcs11"))]
+    pub fn is_last_try(&self) -> bool {
+        false
     }
 
     /// Whether it is of a type that can be used.

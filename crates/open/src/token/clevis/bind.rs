@@ -9,7 +9,7 @@ use p521::elliptic_curve::zeroize::Zeroize;
 use serde_json::{Value, json};
 
 use super::{KIND_NAME, curve, http, jwe};
-use crate::token::TokenError;
+use crate::token::{Thing, TokenError};
 
 const BAD: TokenError = TokenError::BadAnswer;
 
@@ -28,6 +28,11 @@ impl Advertised {
     /// The thumbprints of the keys that signed: the administrator of the server knows them (`tang-show-keys`).
     pub fn thumbprints(&self) -> &[String] {
         &self.signers
+    }
+
+    /// The server, as it is known by its keys.
+    pub(super) fn thing(&self, url: &str) -> Thing {
+        Thing::Server { url: url.into(), prints: curve::thumbprints(&self.keys) }
     }
 
     /// Reads what a server sends (JSON Web Signature, RFC 7515) and checks the signature of each key that signs.

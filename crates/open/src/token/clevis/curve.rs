@@ -57,6 +57,12 @@ pub fn thumbprint(point: &PublicKey, hash: Hash) -> Result<String, TokenError> {
     Ok(Base64UrlUnpadded::encode_string(print.get(..len).ok_or(TokenError::Malformed)?))
 }
 
+/// The thumbprints of a list of keys, but for those on other curves.
+pub fn thumbprints(keys: &Value) -> Vec<String> {
+    let list = keys.get("keys").and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|key| thumbprint(&point(key).ok()?, Hash::Sha256).ok()).collect()
+}
+
 /// A random number below the order of the curve, and not zero. Whoever takes it wipes it.
 pub fn scalar() -> Result<NonZeroScalar, TokenError> {
     for _ in 0..64 {

@@ -22,7 +22,7 @@ pub use bind::{Advertised, Bound, advertised, bind};
 use jwe::Jwe;
 pub use threshold::{Pin, bind_threshold, replace, shares};
 
-use super::{Help, Kind, TokenError};
+use super::{Help, Kind, Thing, TokenError};
 
 /// The type of the tokens.
 pub const KIND_NAME: &str = "clevis";
@@ -51,6 +51,24 @@ pub(super) fn pin(text: &str) -> Option<String> {
     let token = serde_json::from_str::<Value>(text).ok()?;
     let jwe = Jwe::flattened(token.get("jwe")?).ok()?;
     jwe.pin().ok().map(|(name, _)| name.into())
+}
+
+/// What a token's text was bound to.
+#[cfg(feature = "shares")]
+pub(super) fn thing_in(token: &Value) -> Option<Thing> {
+    thing(&Jwe::flattened(token.get("jwe")?).ok()?)
+}
+
+fn thing(jwe: &Jwe) -> Option<Thing> {
+    match jwe.pin().ok()? {
+        ("tpm2", _) => Some(Thing::Tpm),
+        ("tang", pin) => {
+            let mut prints = pin.get("adv").map(curve::thumbprints).unwrap_or_default(); // intended: as far as it says
+            prints.extend(jwe.header.get("kid").and_then(Value::as_str).map(String::from));
+            Some(Thing::Server { url: pin.get("url")?.as_str()?.into(), prints })
+        }
+        _ => None,
+    }
 }
 
 fn pin_needs(jwe: &Jwe, depth: u32) -> String {

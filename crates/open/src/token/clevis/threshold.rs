@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::bind::{Advertised, Bound, encrypt, fresh, token};
 use super::jwe::{self, Jwe};
 use super::sss::Threshold;
-use super::{LIMIT, Opening, pin_needs};
-use crate::token::TokenError;
+use super::{LIMIT, Opening, pin_needs, thing};
 use crate::token::shamir::{LEN, PRIME, Polynomial, joined};
+use crate::token::thing::twins;
+use crate::token::{Thing, TokenError};
 
 /// Who gets a share.
 #[derive(Debug)]
@@ -22,6 +23,14 @@ pub enum Pin {
 }
 
 impl Pin {
+    fn thing(&self) -> Thing {
+        match self {
+            Self::Tang(url, advertised) => advertised.thing(url),
+            #[cfg(feature = "tpm")]
+            Self::Tpm2(_) => Thing::Tpm,
+        }
+    }
+
     /// The share, for this pin alone.
     fn encrypt(&self, share: &[u8]) -> Result<String, TokenError> {
         let jwe = match self {
@@ -36,10 +45,14 @@ impl Pin {
 /// Makes a passphrase that `needed` of these pins restore.
 ///
 /// # Errors
-/// [`TokenError`]: there are fewer pins than are needed, or the TPM does not do it.
+/// [`TokenError`]: there are fewer pins than are needed, two are one thing, or the TPM does not do it.
 pub fn bind_threshold(needed: u8, pins: &[Pin]) -> Result<Bound, TokenError> {
     if needed == 0 || usize::from(needed) > pins.len() {
         return Err(TokenError::Malformed);
+    }
+    let things: Vec<Thing> = pins.iter().map(Pin::thing).collect();
+    if let Some((number, _)) = twins(things.iter().map(Some)) {
+        return Err(TokenError::SameThing { number });
     }
     let polynomial = Polynomial::fresh(needed.into())?;
     let mut shares = Vec::new();
@@ -83,13 +96,19 @@ fn of(text: &str) -> Result<Jwe, TokenError> {
 /// shares as are needed are opened, and restore the polynomial: its value at a new place is the new share. The passphrase stays.
 ///
 /// # Errors
-/// [`TokenError`]: it is no threshold, too few of the shares open, it has no share of that number, or the pin does not do it.
+/// [`TokenError`]: it is no threshold, another share is of the same thing, too few of the shares open, it has no share of that number, or the pin does not do it.
 pub fn replace(text: &str, keyslots: &[u32], number: u8, pin: &Pin) -> Result<String, TokenError> {
     let jwe = of(text)?;
     let (_, sss) = jwe.pin()?;
     let threshold = Threshold::read(sss)?;
     let at = usize::from(number).checked_sub(1).filter(|at| *at < threshold.shares().len());
     let at = at.ok_or(TokenError::NoFactor { number })?;
+    let new = pin.thing();
+    for (number, share) in (1..).zip(threshold.shares()) {
+        if usize::from(number) != at + 1 && thing(share).is_some_and(|thing| thing.is_same(&new)) {
+            return Err(TokenError::SameThing { number });
+        }
+    }
     let mut opening = Opening::until(std::time::Instant::now() + LIMIT);
     let opened = threshold.open(|share| opening.open(share))?;
     let key = threshold.field().value(&opened, &[0; LEN])?;

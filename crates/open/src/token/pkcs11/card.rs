@@ -27,7 +27,20 @@ pub struct Card {
     slot: Slot,
     /// The URI of exactly this card.
     pub uri: Uri,
-    needs_pin: bool,
+    pin: Pin,
+    /// After the next wrong PIN it takes none.
+    pub is_last_try: bool,
+}
+
+/// How a card gets its PIN.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pin {
+    /// It wants none, and its keys are there for everybody.
+    None,
+    /// It has keys of its own to type on, and asks by itself.
+    ByItself,
+    /// It is shown one.
+    Shown,
 }
 
 impl Drop for Card {
@@ -59,33 +72,42 @@ impl Card {
             if info.token_initialized() && uri.is_of(texts) {
                 let [token, serial, manufacturer, model] = texts.map(|text| Some(text.to_owned()));
                 let uri = Uri { token, serial, manufacturer, model, ..uri.clone() };
-                // A card with keys of its own to type on asks by itself.
-                let needs_pin = info.login_required() && !info.protected_authentication_path();
-                cards.push((slot, uri, needs_pin));
+                let pin = match (info.login_required(), info.protected_authentication_path()) {
+                    (false, _) => Pin::None,
+                    (true, true) => Pin::ByItself,
+                    (true, false) => Pin::Shown,
+                };
+                cards.push((slot, uri, pin, info.user_pin_final_try()));
             }
         }
         match (cards.pop(), cards.len()) {
             (None, _) => Err(Pkcs11Error::NoCard),
-            (Some((slot, uri, needs_pin)), 0) => Ok(Self { module, slot, uri, needs_pin }),
+            (Some((slot, uri, pin, is_last_try)), 0) => Ok(Self { module, slot, uri, pin, is_last_try }),
             (Some(_), others) => Err(Pkcs11Error::SeveralCards { count: others + 1 }),
         }
     }
 
-    /// Shows the PIN to the card.
+    /// Shows the PIN to the card, if it wants one.
     ///
     /// # Errors
     /// [`TokenError::PinNeeded`], [`TokenError::WrongPin`], [`Pkcs11Error::LastTry`], [`Pkcs11Error::Locked`].
     pub fn log_in(&self, pin: Option<&Passphrase>) -> Result<LoggedIn, TokenError> {
-        if self.needs_pin && pin.is_none() {
-            return Err(TokenError::PinNeeded);
-        }
-        let session = self.module.open_ro_session(self.slot).map_err(failed)?;
-        let logged_in = match pin.filter(|_| self.needs_pin) {
-            // It wipes its copy.
-            Some(pin) => {
-                session.login_with_raw(UserType::User, &RawAuthPin::new(Box::new(pin.expose().to_vec())))
+        let open = || self.module.open_ro_session(self.slot).map_err(failed);
+        let (session, logged_in) = match (self.pin, pin) {
+            (Pin::None, _) => return Ok(LoggedIn(open()?)),
+            (Pin::Shown, None) => return Err(TokenError::PinNeeded),
+            (Pin::ByItself, _) => {
+                let session = open()?;
+                let logged_in = session.login(UserType::User, None);
+                (session, logged_in)
             }
-            None => session.login(UserType::User, None),
+            (Pin::Shown, Some(pin)) => {
+                let session = open()?;
+                // It wipes its copy.
+                let pin = RawAuthPin::new(Box::new(pin.expose().to_vec()));
+                let logged_in = session.login_with_raw(UserType::User, &pin);
+                (session, logged_in)
+            }
         };
         match logged_in {
             Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => Ok(LoggedIn(session)),

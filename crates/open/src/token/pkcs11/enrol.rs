@@ -24,6 +24,14 @@ pub fn is_there(uri: &str) -> Result<(), TokenError> {
     Ok(Card::find(&meant(uri)?).map(drop)?)
 }
 
+/// Whether one more wrong PIN locks the card that a URI means.
+///
+/// # Errors
+/// [`TokenError::Pkcs11`].
+pub fn is_last_try(uri: &str) -> Result<bool, TokenError> {
+    Ok(Card::find(&meant(uri)?)?.is_last_try)
+}
+
 fn meant(uri: &str) -> Result<Uri, Pkcs11Error> {
     if uri == "auto" { Ok(Uri::default()) } else { Uri::parse(uri) }
 }

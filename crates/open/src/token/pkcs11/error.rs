@@ -41,7 +41,7 @@ pub enum Pkcs11Error {
     BadKey,
     /// After too many wrong PINs the card takes none.
     Locked,
-    /// The PIN was wrong, and after the next one that is the card takes none.
+    /// After the next wrong PIN the card takes none.
     LastTry,
     /// The key is another than the one for which the secret was encrypted, or the secret was changed.
     NotDecrypted,
@@ -70,7 +70,7 @@ impl fmt::Display for Pkcs11Error {
             Self::SeveralKeys { count } => write!(f, "the smart card has {count} RSA keys that may be meant"),
             Self::BadKey => f.write_str("the key of the smart card is of a size that is not used"),
             Self::Locked => f.write_str("the smart card is locked, as too many PINs were wrong"),
-            Self::LastTry => f.write_str("the PIN is wrong, and one more wrong PIN locks the smart card"),
+            Self::LastTry => f.write_str("one more wrong PIN locks the smart card"),
             Self::NotDecrypted => {
                 f.write_str("the smart card has another key than the one that was enrolled")
             }

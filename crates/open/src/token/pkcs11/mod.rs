@@ -11,7 +11,7 @@ use base64ct::{Base64, Encoding};
 use serde_json::Value;
 
 use card::Card;
-pub use enrol::{enrol, is_there};
+pub use enrol::{enrol, is_last_try as is_last_try_of, is_there};
 pub use error::Pkcs11Error;
 use uri::Uri;
 
@@ -57,6 +57,16 @@ impl Fields {
         }
         Ok(Self { uri: Uri::parse(text("pkcs11-uri")?)?, encrypted })
     }
+}
+
+/// Whether one more wrong PIN locks the card of a token. What is not there does not say so.
+pub(super) fn is_last_try(text: &str) -> bool {
+    Fields::parse(text).is_ok_and(|fields| Card::find(&fields.uri).is_ok_and(|card| card.is_last_try))
+}
+
+/// Whether two URIs may mean one key of one card: they say nothing that differs.
+pub(super) fn may_be_one(a: &str, b: &str) -> bool {
+    matches!((Uri::parse(a), Uri::parse(b)), (Ok(a), Ok(b)) if a.may_be(&b))
 }
 
 /// Checks what can be checked of a token's text without a card. For fuzzing.

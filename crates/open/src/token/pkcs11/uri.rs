@@ -73,6 +73,19 @@ impl Uri {
         [&self.token, &self.serial, &self.manufacturer, &self.model].iter().any(|field| field.is_some())
     }
 
+    /// Whether nothing that both say differs.
+    pub fn may_be(&self, other: &Self) -> bool {
+        fn fits<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> bool {
+            a.is_none() || b.is_none() || a == b
+        }
+        fits(&self.token, &other.token)
+            && fits(&self.serial, &other.serial)
+            && fits(&self.manufacturer, &other.manufacturer)
+            && fits(&self.model, &other.model)
+            && fits(&self.object, &other.object)
+            && fits(&self.id, &other.id)
+    }
+
     /// Whether it may be a card with these: its label, serial number, manufacturer and model.
     pub fn is_of(&self, [token, serial, manufacturer, model]: [&str; 4]) -> bool {
         let is =

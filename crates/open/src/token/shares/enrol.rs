@@ -7,10 +7,12 @@ use base64ct::{Base64, Encoding};
 use serde_json::{Value, json};
 
 use super::layout::{Factor, MAX_FACTORS, SHARE, Set};
+use super::twin_in;
 use super::{PASSPHRASE, derived, keyslot_passphrase, sealed};
 use crate::token::enrolled::Enrolled;
 use crate::token::shamir::{Polynomial, place};
-use crate::token::{TokenError, recovery};
+use crate::token::thing::twins;
+use crate::token::{Thing, TokenError, recovery};
 
 /// A factor whose secret is at hand.
 pub struct NewFactor {
@@ -87,10 +89,14 @@ impl NewFactor {
 /// A keyslot's passphrase that any `needed` of these factors restore, with its token. The list of them is authenticated under the volume key.
 ///
 /// # Errors
-/// [`TokenError::Malformed`] if there are fewer factors than are needed, or too many; [`TokenError::NoRandom`].
+/// [`TokenError::Malformed`] if there are fewer factors than are needed, or too many; [`TokenError::SameThing`], [`TokenError::NoRandom`].
 pub fn make(needed: u8, factors: Vec<NewFactor>, key: &VolumeKey) -> Result<Enrolled, TokenError> {
     if needed == 0 || usize::from(needed) > factors.len() || factors.len() > MAX_FACTORS {
         return Err(TokenError::Malformed);
+    }
+    let things: Vec<Option<Thing>> = factors.iter().map(|factor| Thing::of(&factor.how)).collect();
+    if let Some((number, _)) = twins(things.iter().map(Option::as_ref)) {
+        return Err(TokenError::SameThing { number });
     }
     let factors =
         (1..).zip(factors).map(|(number, factor)| factor.numbered(number)).collect::<Result<_, _>>()?;
@@ -103,11 +109,15 @@ pub fn make(needed: u8, factors: Vec<NewFactor>, key: &VolumeKey) -> Result<Enro
 /// had is of no use for the new keyslot.
 ///
 /// # Errors
-/// [`TokenError::NotAuthentic`] if the list was changed, or is not of this volume key; [`TokenError::NoFactor`] if no factor has the number.
+/// [`TokenError::NotAuthentic`] if the list was changed, or is not of this volume key; [`TokenError::NoFactor`] if no factor has the number;
+/// [`TokenError::SameThing`] if another one is what the new one is.
 pub fn replace(text: &str, number: u8, new: NewFactor, key: &VolumeKey) -> Result<Enrolled, TokenError> {
     let mut set = Set::parse(text)?;
     if !set.is_authentic(key)? {
         return Err(TokenError::NotAuthentic);
+    }
+    if let Some(number) = Thing::of(&new.how).and_then(|thing| twin_in(&set, number, &thing)) {
+        return Err(TokenError::SameThing { number });
     }
     let new = new.numbered(number)?;
     let old = set.factors.iter_mut().find(|factor| factor.number == number);

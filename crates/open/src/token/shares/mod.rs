@@ -17,7 +17,7 @@ pub use layout::MAX_FACTORS;
 use layout::{Factor, Set};
 
 use super::enrolled::encoded;
-use super::{Help, KINDS, Kind, Person, Question, TokenError, Wanted, recovery, shamir};
+use super::{Help, KINDS, Kind, Person, Question, Thing, TokenError, Wanted, recovery, shamir};
 
 /// The type of the tokens.
 pub const KIND_NAME: &str = "atrest-shares";
@@ -56,6 +56,35 @@ pub(super) fn needs(text: &str) -> String {
 /// [`TokenError`]: it is no such token.
 pub fn factors(text: &str) -> Result<Vec<(u8, String)>, TokenError> {
     Ok(Set::parse(text)?.factors.iter().map(|factor| (factor.number, factor.needs())).collect())
+}
+
+/// The number of the factor, beside this one, that is the same thing.
+///
+/// # Errors
+/// [`TokenError`]: it is no such token.
+pub fn twin(text: &str, beside: u8, thing: &Thing) -> Result<Option<u8>, TokenError> {
+    Ok(twin_in(&Set::parse(text)?, beside, thing))
+}
+
+fn twin_in(set: &Set, beside: u8, thing: &Thing) -> Option<u8> {
+    let mut others = set.factors.iter().filter(|factor| factor.number != beside);
+    let twin = others.find(|factor| Thing::of(&factor.how).is_some_and(|other| other.is_same(thing)));
+    twin.map(|factor| factor.number)
+}
+
+/// The number of the factor, beside this one, that a security key which is plugged in says it is. Nobody touches it.
+///
+/// # Errors
+/// [`TokenError`]: it is no such token, or the security key does not answer.
+#[cfg(feature = "fido2")]
+pub fn plugged_in(text: &str, beside: u8) -> Result<Option<u8>, TokenError> {
+    for factor in Set::parse(text)?.factors {
+        let is_key = factor.kind() == super::fido2::KIND_NAME && factor.number != beside;
+        if is_key && super::fido2::is_plugged_in(&factor.how.to_string())? {
+            return Ok(Some(factor.number));
+        }
+    }
+    Ok(None)
 }
 
 fn passphrase(text: &str, help: Help<'_>) -> Result<Passphrase, TokenError> {
