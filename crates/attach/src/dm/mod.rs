@@ -18,6 +18,7 @@ mod loop_device;
 mod message;
 mod node;
 mod parts;
+mod place;
 mod remap;
 pub mod stacked;
 mod status;
