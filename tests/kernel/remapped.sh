@@ -83,6 +83,19 @@ finished() { # WHAT: the plaintext is what it was, and the mapping goes, as it d
     fi
 }
 
+refused() { # what is suspended is no re-encryption that was cut off, and a copy of a header in front is none of its own
+    cryptsetup luksSuspend volume
+    $atrest --yes reencrypt --resume --online volume --key-file /share/key > /tmp/out 2>&1 && fail "$name: suspended, and gone on with"
+    grep -q "is suspended" /tmp/out || fail "$name: not told that it is suspended"
+    cryptsetup luksResume --key-file /share/key volume
+    rm -f /tmp/front
+    cryptsetup luksHeaderBackup --header-backup-file /tmp/front $device
+    $atrest --yes reencrypt --online volume --decrypt --header /tmp/front --key-file /share/key > /tmp/out 2>&1 && fail "$name: decrypted over its header"
+    grep -q "while it is closed" /tmp/out || fail "$name: not told why it is not decrypted"
+    $ours reencrypt -q --force-offline-reencrypt --key-file /share/key $device > /tmp/out 2>&1 && fail "$name: offline, and open"
+    grep -q "volume" /tmp/out || fail "$name: not told which mapping is open"
+}
+
 while read -r name kind; do
     size=100000000
     [ "$kind" != encrypt ] || size=$((12 << 20))
@@ -107,6 +120,7 @@ while read -r name kind; do
     if [ $kind != decrypt ]; then
         cryptsetup luksDump $device | grep -q "online-reencrypt" && fail "$name: not done"
         cryptsetup open --key-file /share/key $device volume || fail "$name: cryptsetup does not open what is done"
+        refused
         finished "done"
     fi
     echo "$name: same, and gone on with"

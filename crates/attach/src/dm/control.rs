@@ -47,6 +47,8 @@ pub struct Found {
     pub read_only: bool,
     /// Whether all I/O waits.
     pub suspended: bool,
+    /// Whether a table is loaded beside the one in use.
+    pub loaded: bool,
 }
 
 impl Control {
@@ -87,6 +89,7 @@ impl Control {
                 open_count: message.open_count(),
                 read_only: message.has(flag::READ_ONLY),
                 suspended: message.has(flag::SUSPEND),
+                loaded: message.has(flag::INACTIVE_PRESENT),
             })),
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
             Err(error) => Err(DmError::System { request: "status", error }),

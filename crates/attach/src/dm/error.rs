@@ -119,7 +119,8 @@ pub enum DmError {
         /// Its name.
         name: String,
     },
-    /// The header of a volume that is re-encrypted lies on a file system on the volume itself, and can't be written while that waits.
+    /// The header of a volume that is re-encrypted lies on a file system on the volume itself, or may lie there, and can't be written while
+    /// that waits.
     HeaderAbove {
         /// The mapping's name.
         name: String,
@@ -189,7 +190,7 @@ impl fmt::Display for DmError {
                 write!(f, "/dev/mapper/{name} has several segments or integrity tags, and keeps the table that it has")
             }
             Self::HeaderAbove { name, path } => {
-                write!(f, "the header {} lies on /dev/mapper/{name} itself, which waits while it is written", path.display())
+                write!(f, "the header {} lies on /dev/mapper/{name} itself, which waits while it is written; or on a file system that does not tell where it lies (btrfs, overlay)", path.display())
             }
             Self::DeferWithTags { name } => {
                 write!(f, "/dev/mapper/{name} has integrity tags: the mapping that keeps them would stay")

@@ -30,6 +30,8 @@ pub mod flag {
     pub const SUSPEND: u32 = 1 << 1;
     /// An answer holds the table instead of the state.
     pub const STATUS_TABLE: u32 = 1 << 4;
+    /// A table is loaded beside the one in use.
+    pub const INACTIVE_PRESENT: u32 = 1 << 6;
     /// The answer did not fit.
     pub const BUFFER_FULL: u32 = 1 << 8;
     /// File systems are not frozen before it stops.

@@ -18,6 +18,7 @@ mod loop_device;
 mod message;
 mod node;
 mod parts;
+mod place;
 mod remap;
 pub mod stacked;
 mod status;
@@ -34,7 +35,7 @@ use atrest_volume::{CryptFlags, Volume, VolumeFormat, is_uuid};
 
 pub use change::{refresh, resize, resume, suspend};
 pub use error::DmError;
-pub use remap::{Keys, Remapped, check_volume, settle, volume_uuid, was_left};
+pub use remap::{Keys, Left, Remapped, check_can_follow, check_volume, left, settle, volume_uuid};
 pub use status::{Mapping, find, list};
 
 use control::Control;

@@ -17,7 +17,6 @@
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,8 +28,8 @@ use atrest_volume::{CryptFlags, CryptTarget, Volume, VolumeFormat, VolumeKey};
 use super::control::Control;
 use super::error::DmError;
 use super::message::{self, Message};
-use super::node::major_minor;
 use super::parts::{self, Part};
+use super::place::lies_on;
 use super::status::Mapping;
 use super::table::{self, KeyPlace};
 use super::{change, check_name, encrypted, sys, uuid};
@@ -72,9 +71,18 @@ impl Keys {
 
 #[derive(Default)]
 struct State {
-    /// The volume after the zone that is rewritten while I/O waits.
-    after: Option<Volume>,
+    /// The zone that is rewritten while I/O waits.
+    entered: Option<Entered>,
     error: Option<DmError>,
+}
+
+/// A zone that was entered, and not left yet.
+struct Entered {
+    before: Volume,
+    zone: Range<u64>,
+    after: Volume,
+    /// It is rewritten, and the header says so.
+    is_done: bool,
 }
 
 /// A line of a table.
@@ -164,9 +172,10 @@ impl Remapped {
         let keys = self.keys.of_segments();
         let before = volume(rewriting.as_it_is(&keys))?;
         let after = volume(rewriting.volume_after(zone, &keys))?;
-        self.load(&before, Some(&(zone.offset..zone.offset + zone.len)))?;
+        let zone = zone.offset..zone.offset + zone.len;
+        self.load(&before, Some(&zone))?;
         self.control.suspend_at_once(&self.tables.mapping.name)?;
-        self.state().after = Some(after);
+        self.state().entered = Some(Entered { before, zone, after, is_done: false });
         // What was written through the mapping must be durable before it is hashed, or after a power loss an older sector would be taken for
         // one that is rewritten. And what was read of the device may be older than that.
         let fresh = self.below.sync_all();
@@ -178,12 +187,41 @@ impl Remapped {
 
     fn try_leave(&self) -> Result<(), DmError> {
         // cannot be missing: who leaves has entered.
-        let after = self.state().after.take().ok_or(DmError::Answer)?;
-        if let Err(error) = self.load(&after, None) {
-            self.state().after = Some(after);
-            return Err(error);
+        let mut entered = self.state().entered.take().ok_or(DmError::Answer)?;
+        entered.is_done = true;
+        let left = self.go_on_with(&entered.after, None);
+        if left.is_err() {
+            // It waits still, and `fail` lets it go on.
+            self.state().entered = Some(entered);
         }
+        left
+    }
+
+    fn go_on_with(&self, volume: &Volume, hole: Option<&Range<u64>>) -> Result<(), DmError> {
+        self.load(volume, hole)?;
         change::go_on(&self.control, &self.tables.mapping.name)
+    }
+
+    /// Lets it go on after a failure: with the zone if that is done, or else without. The kernel throws a table away that it does not take,
+    /// so each is loaded anew.
+    fn give_up(&self, entered: &Entered) -> Result<(), DmError> {
+        if entered.is_done && (self.go_on_with(&entered.after, None).is_ok() || self.goes_on()?) {
+            return Ok(());
+        }
+        self.go_on_with(&entered.before, Some(&entered.zone)).or_else(|error| {
+            // By the table in use alone, the zone would be read and written in its old form: better that it waits.
+            let found = self.control.status(&self.tables.mapping.name)?;
+            match found.is_some_and(|found| found.loaded) {
+                true => change::go_on(&self.control, &self.tables.mapping.name),
+                false => Err(error),
+            }
+        })
+    }
+
+    /// Whether no I/O waits: the last table was taken, also if udev has not heard of it.
+    fn goes_on(&self) -> Result<bool, DmError> {
+        let found = self.control.status(&self.tables.mapping.name)?;
+        Ok(found.is_some_and(|found| !found.suspended))
     }
 
     fn noted(&self, result: Result<(), DmError>) -> Result<(), RewriteError> {
@@ -270,14 +308,17 @@ impl Served for Remapped {
     }
 
     fn fail(&self) {
+        let entered = self.state().entered.take();
+        let given_up = entered.map_or(Ok(()), |entered| self.give_up(&entered));
         let mut state = self.state();
-        if state.after.take().is_some() {
-            // All but the zone, by the table that was loaded for that. The first error is the one to tell.
-            let given_up = change::go_on(&self.control, &self.tables.mapping.name);
-            if state.error.is_none() {
-                state.error = given_up.err();
-            }
+        // The first error is the one to tell.
+        if state.error.is_none() {
+            state.error = given_up.err();
         }
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
     }
 }
 
@@ -286,12 +327,58 @@ fn is_left(mapping: &Mapping, rows: &[Row]) -> bool {
     mapping.suspended || rows.iter().any(|row| row.kind == "error")
 }
 
-/// Whether a mapping of LUKS2 waits, or a part of it fails, as after a re-encryption that was cut off.
+/// What state somebody has left a mapping in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It goes on.
+    Whole,
+    /// All I/O waits, by the table that is in use: somebody has suspended it.
+    Suspended,
+    /// All I/O waits for another table, or a part fails, as after a re-encryption that was cut off.
+    CutOff,
+}
+
+/// How a mapping of LUKS2 was left.
 ///
 /// # Errors
 /// Why the kernel does not tell.
-pub fn was_left(mapping: &Mapping) -> Result<bool, DmError> {
-    Ok(is_left(mapping, &read(&Control::open()?, &mapping.name)?))
+pub fn left(mapping: &Mapping) -> Result<Left, DmError> {
+    let (control, name) = (Control::open()?, &mapping.name);
+    let rows = read(&control, name)?;
+    let found = control.status(name)?.ok_or_else(|| DmError::NotOpen { name: name.clone() })?;
+    Ok(how_left(found.suspended, found.loaded, &rows))
+}
+
+/// A re-encryption loads a table before I/O waits; who suspends a mapping loads none. And a volume of which nothing is re-encrypted has one
+/// row.
+fn how_left(suspended: bool, loaded: bool, rows: &[Row]) -> Left {
+    match (suspended, rows) {
+        _ if rows.iter().any(|row| row.kind == "error") => Left::CutOff,
+        (true, [_]) if !loaded => Left::Suspended,
+        (true, _) => Left::CutOff,
+        (false, _) => Left::Whole,
+    }
+}
+
+/// Checks before a re-encryption begins that a mapping can follow it: what [`Remapped::new`] would find out when the header says already
+/// that it has begun. `header` is the file that a detached header lies in.
+///
+/// # Errors
+/// [`DmError::OtherVolume`] if it is not `size` bytes of one device, [`DmError::Fixed`] if it has tags, and [`DmError::HeaderAbove`] if the
+/// header lies on it.
+pub fn check_can_follow(mapping: &Mapping, size: u64, header: Option<&Path>) -> Result<(), DmError> {
+    let (control, name) = (Control::open()?, &mapping.name);
+    let found = control.status(name)?.ok_or_else(|| DmError::NotOpen { name: name.clone() })?;
+    if mapping.tags.is_some() {
+        return Err(DmError::Fixed { name: name.clone() });
+    }
+    if let Some(header) = header.filter(|header| lies_on(header, found.device)) {
+        return Err(DmError::HeaderAbove { name: name.clone(), path: header.into() });
+    }
+    match mapping.sectors.checked_mul(512) == Some(size) && one_device(&read(&control, name)?).is_some() {
+        true => Ok(()),
+        false => Err(DmError::OtherVolume { name: name.clone() }),
+    }
 }
 
 /// Lets a mapping go on that was left in the last step of a re-encryption, after which the header tells of none: `volume` is what it is now.
@@ -368,31 +455,6 @@ fn one_device(rows: &[Row]) -> Option<u64> {
     devices.all(|device| device == Some(first)).then_some(first)
 }
 
-/// Whether a file lies on a file system that is on this block device, or on one above it.
-fn lies_on(file: &Path, device: u64) -> bool {
-    let below = |number: u64| -> Vec<u64> {
-        let (major, minor) = major_minor(number);
-        let slaves = Path::new("/sys/dev/block").join(format!("{major}:{minor}/slaves"));
-        let Ok(entries) = std::fs::read_dir(slaves) else { return Vec::new() };
-        let number = |entry: std::fs::DirEntry| {
-            let text = std::fs::read_to_string(entry.path().join("dev")).ok()?;
-            let (major, minor) = text.trim().split_once(':')?;
-            Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
-        };
-        entries.flatten().filter_map(number).collect()
-    };
-    let Ok(metadata) = file.metadata() else { return false };
-    let mut devices = vec![metadata.dev(), metadata.rdev()];
-    // Each lies on those before it: there is no circle, and a chain as long as this is none.
-    for _ in 0..16 {
-        if devices.contains(&device) {
-            return true;
-        }
-        devices = devices.into_iter().flat_map(below).collect();
-    }
-    false
-}
-
 impl std::fmt::Debug for Remapped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Remapped").field("name", &self.tables.mapping.name).finish_non_exhaustive()
@@ -432,11 +494,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_lies_on_the_device_of_its_file_system_and_a_device_on_itself() {
-        let file = std::env::current_exe().expect("a path");
-        let device = file.metadata().expect("metadata").dev();
-        assert!(lies_on(&file, device));
-        assert!(!lies_on(&file, device ^ 0x7_0000));
-        assert!(!lies_on(Path::new("/proc/nothing"), device));
+    fn who_suspends_a_mapping_leaves_no_table_beside_it() {
+        let crypt = || row(0, "crypt", "aes-xts-plain64 - 0 7:1 8");
+        let (one, two, hole) =
+            ([crypt()], [crypt(), row(512, "linear", "7:1 9")], [crypt(), row(512, "error", "")]);
+        assert_eq!(how_left(false, false, &one), Left::Whole);
+        assert_eq!(how_left(true, false, &one), Left::Suspended);
+        assert_eq!(how_left(true, true, &one), Left::CutOff);
+        assert_eq!(how_left(true, false, &two), Left::CutOff);
+        assert_eq!(how_left(false, false, &hole), Left::CutOff);
     }
 }

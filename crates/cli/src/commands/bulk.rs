@@ -1,8 +1,8 @@
 //! `atrest encrypt` and `decrypt`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use atrest_attach::serve::Signals;
@@ -259,26 +259,55 @@ pub(super) fn options<'a>(
     options
 }
 
-/// A first signal ends the run in order, with a checkpoint; a second one ends the process.
+/// A first signal ends the run in order, with a checkpoint; a second one ends the process, as soon as nothing holds it.
+#[derive(Debug)]
 pub(super) struct Stop {
     asked: Arc<AtomicBool>,
     signal: Arc<AtomicI32>,
+    /// Whether something is going on that must not be cut off.
+    held: Arc<(Mutex<bool>, Condvar)>,
+}
+
+/// Until this goes, no signal ends the process.
+pub(super) struct Hold<'a>(&'a Stop);
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
 }
 
 impl Stop {
     pub(super) fn on_signals() -> Result<Self, Failure> {
         let signals = Signals::install()?;
-        let stop = Self { asked: Arc::default(), signal: Arc::default() };
-        let (asked, signal) = (stop.asked.clone(), stop.signal.clone());
+        let stop = Self { asked: Arc::default(), signal: Arc::default(), held: Arc::default() };
+        let (asked, signal, held) = (stop.asked.clone(), stop.signal.clone(), stop.held.clone());
         std::thread::Builder::new().name(String::from("signals")).spawn(move || {
             let Ok(first) = signals.wait() else { return };
             signal.store(first, Ordering::Relaxed);
             asked.store(true, Ordering::Release);
             if let Ok(second) = signals.wait() {
+                let _free = free(&held);
                 std::process::exit(128 + second);
             }
         })?;
         Ok(stop)
+    }
+
+    /// Keeps a second signal from ending the process until [`let_go`](Self::let_go).
+    pub(super) fn hold_on(&self) {
+        *self.held.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    pub(super) fn let_go(&self) {
+        *self.held.0.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.held.1.notify_all();
+    }
+
+    /// Holds on for as long as what is returned lives.
+    pub(super) fn hold(&self) -> Hold<'_> {
+        self.hold_on();
+        Hold(self)
     }
 
     /// Set when the run is to end.
@@ -295,6 +324,12 @@ impl Stop {
     pub(super) fn exit_code(&self, error: &BulkError) -> Option<u8> {
         matches!(error, BulkError::Cancelled { .. }).then(|| self.code()).flatten()
     }
+}
+
+/// Waits until nothing is held. Nobody holds on again while the guard lives.
+fn free(held: &(Mutex<bool>, Condvar)) -> MutexGuard<'_, bool> {
+    let is_held = held.0.lock().unwrap_or_else(PoisonError::into_inner);
+    held.1.wait_while(is_held, |is_held| *is_held).unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Shows progress as a bar, or as a JSON line each second, and the summary at the end.
@@ -394,5 +429,29 @@ impl bulk::Progress for Listener<'_> {
             // A reader that went away is reported by the summary.
             let _ = self.output.json_line(&json!({ "event": "progress", "done": done, "total": total }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_not_cut_off() {
+        let stop = Stop { asked: Arc::default(), signal: Arc::default(), held: Arc::default() };
+        let hold = stop.hold();
+        let (ended, end) = mpsc::channel();
+        let held = stop.held.clone();
+        let waits = std::thread::spawn(move || {
+            let _free = free(&held);
+            ended.send(()).expect("somebody listens");
+        });
+        let waited = end.recv_timeout(Duration::from_millis(100));
+        assert_eq!(waited, Err(mpsc::RecvTimeoutError::Timeout), "in the middle");
+        drop(hold);
+        end.recv_timeout(Duration::from_secs(20)).expect("at the end of it");
+        waits.join().expect("it ended");
     }
 }

@@ -1,9 +1,11 @@
 //! `atrest cp`: files out of a volume, and into one.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use atrest_filetree::{
-    CopyError, CopyOptions, CopySummary, Kind, LastLink, copy_in, copy_in_stream, copy_out,
+    CopyError, CopyOptions, CopySummary, Kind, LastLink, TreePath, copy_in, copy_in_stream, copy_out,
 };
 use serde_json::json;
 
@@ -34,7 +36,7 @@ impl Way {
         let are_inside = from.iter().filter(|word| split(word).is_some()).count();
         match split(to) {
             None if are_inside == from.len() => {
-                Ok(Self::Out { from: Places::of(from, "cp")?, to: to.clone() })
+                Ok(Self::Out { from: Places::with_paths(from, "cp")?, to: to.clone() })
             }
             Some((volume, to)) if are_inside == 0 => Ok(Self::In { from: from.to_vec(), volume, to }),
             _ => Err(unclear()),
@@ -96,6 +98,7 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
             if entries.len() > 1 && !to.is_dir() {
                 return Err(several_to(&to.display().to_string()));
             }
+            files::refuse_equal(entries.iter().filter_map(TreePath::name), &to.display(), false)?;
             for entry in &entries {
                 count(copy_out(tree, entry, to, &options, &mut listener))?;
             }
@@ -106,6 +109,8 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
             if from.len() > 1 && !is_dir {
                 return Err(several_to(&to.display().to_string()));
             }
+            let names = from.iter().filter_map(|from| from.file_name()).map(OsStr::as_bytes);
+            files::refuse_equal(names, &place, files::folds_case(tree))?;
             if let Some(source) = &mut source {
                 count(copy_in_stream(source, tree, &place, &options, &mut listener))?;
             } else {

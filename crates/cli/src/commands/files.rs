@@ -1,5 +1,7 @@
 //! `atrest ls`, `cat`, `mkdir`, `rm`, `mv` and `df`.
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -233,14 +235,24 @@ pub fn mv(args: &MvArgs, output: &Output) -> Result<(), Failure> {
         return Err(Failure::parameters(format!("{to}: several can be moved into a directory only"))
             .hint(format!("make it first: atrest mkdir {}:{to}", volume.display())));
     }
-    let if_exists = if output.says_yes() { IfExists::Replace } else { IfExists::Fail };
+    let mut targets = Vec::new();
     for from in &entries {
         let to = match from.name().filter(|_| into) {
             Some(name) => to.join(name).map_err(|error| inner_failure(&to, error.into()))?,
             None => to.clone(),
         };
-        tree.rename(from, &to, if_exists).map_err(|error| match error {
-            TreeError::Exists => exists(&to),
+        if is_at_or_above(from, &to) {
+            return Err(Failure::parameters(format!(
+                "{from} can't be moved to {to}, which is the same or in it"
+            )));
+        }
+        targets.push(to);
+    }
+    refuse_equal(entries.iter().filter_map(TreePath::name), &to, folds_case(tree))?;
+    let if_exists = if output.says_yes() { IfExists::Replace } else { IfExists::Fail };
+    for (from, to) in entries.iter().zip(&targets) {
+        tree.rename(from, to, if_exists).map_err(|error| match error {
+            TreeError::Exists => exists(to),
             error => inner_failure(from, error),
         })?;
     }
@@ -249,6 +261,41 @@ pub fn mv(args: &MvArgs, output: &Output) -> Result<(), Failure> {
         &json!({ "moved": entries.len() }),
         &format!("{} moved", counted(entries.len() as u64, "entry", "entries")),
     )
+}
+
+/// Whether `path` is `other`, or a directory in which that lies.
+fn is_at_or_above(path: &TreePath, other: &TreePath) -> bool {
+    let mut below = other.components();
+    path.components().all(|name| below.next() == Some(name))
+}
+
+/// Whether letters count alike in either case in the names of a filesystem.
+pub fn folds_case(tree: &dyn FileTree) -> bool {
+    matches!(tree.about().name, "FAT12" | "FAT16" | "FAT32" | "exFAT" | "NTFS")
+}
+
+/// Refuses files of which two would have one name in the directory `to`: the one that comes last would take the other's place.
+pub fn refuse_equal<'a>(
+    names: impl Iterator<Item = &'a [u8]>,
+    to: &impl Display,
+    folds_case: bool,
+) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        // A name that is none is refused where it is used.
+        let Ok(place) = TreePath::parse(name) else { continue };
+        let counts = match folds_case {
+            true => String::from_utf8_lossy(name).to_lowercase().into_bytes(),
+            false => name.to_vec(),
+        };
+        if !seen.insert(counts) {
+            let place = place.to_string();
+            let name = place.trim_start_matches('/');
+            return Err(Failure::parameters(format!("two files named {name} would be in {to}"))
+                .hint("take one of them to another directory or name first"));
+        }
+    }
+    Ok(())
 }
 
 pub fn df(args: &DfArgs, output: &Output) -> Result<(), Failure> {

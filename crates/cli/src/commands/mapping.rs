@@ -198,6 +198,20 @@ pub fn find(name: &Path) -> Result<Vec<Mapping>, Failure> {
     }
 }
 
+/// The mapping at `/dev/mapper/NAME`, or the one whose data lies on that device or in that file.
+pub fn of(path: &Path) -> Result<Option<Mapping>, Failure> {
+    if let Ok(name) = path.strip_prefix("/dev/mapper")
+        && let Some(mapping) = find(name)?.into_iter().next()
+    {
+        return Ok(Some(mapping));
+    }
+    let is = |place: &Path| atrest_engine::is_same(place, path);
+    let of_luks2 = |mapping: &Mapping| {
+        mapping.kind == "LUKS2" && (is(&mapping.device) || mapping.file.as_deref().is_some_and(is))
+    };
+    Ok(list()?.into_iter().find(of_luks2))
+}
+
 pub fn line(mapping: &Mapping) -> String {
     let place = mapping.file.as_ref().unwrap_or(&mapping.device);
     let mode = if mapping.read_only { "read-only" } else { "read-write" };

@@ -16,13 +16,16 @@ use atrest_volume::luks2::reencrypt::{
     DecryptOptions, EncryptOptions, NewKey, ReencryptError, ReencryptKeys, ReencryptOptions, ResilienceKind,
     Rewriting, begin_encryption, begin_encryption_with_key, interrupted_conversion,
 };
-use atrest_volume::{Credential, Devices, FormatOptions, LockedVolume, OpenError, header_backup};
+use atrest_volume::{
+    Credential, Devices, FormatOptions, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume,
+    header_backup,
+};
 use serde_json::json;
 
 use super::bulk::Stop;
 use super::target::{forget_failed_writes, no_header, open_device, with_passphrase};
 use super::text::counted;
-use super::{options, reencrypt_luks1, reencrypt_mapped, reencrypt_served};
+use super::{mapping, options, reencrypt_luks1, reencrypt_mapped, reencrypt_served};
 use crate::args::bulk::EncryptArgs;
 use crate::args::open::VolumeType;
 use crate::args::reencrypt::{ReencryptArgs, ResilienceArg, ZoneArgs};
@@ -48,7 +51,7 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     }
     // What the kernel has open can't be had by anybody else.
     if (args.resume || args.resume_if_begun)
-        && let Some(mapping) = reencrypt_mapped::find(&args.path)?
+        && let Some(mapping) = mapping::of(&args.path)?
     {
         return reencrypt_mapped::reencrypt(args, &mapping, output);
     }
@@ -148,7 +151,7 @@ pub fn passphrases(
     let slot = with_passphrase(&first, &args.path, output, |passphrase| {
         let (slot, _) = locked.volume_key(header, passphrase, args.key_slot)?;
         passphrases.push((Passphrase::copy_from(passphrase.expose()), Some(slot)));
-        Ok::<u32, atrest_volume::UnlockError>(slot)
+        Ok::<u32, UnlockError>(slot)
     })?;
     for path in &args.also_key_file {
         let source = Source::key_file(path);
@@ -210,6 +213,30 @@ impl Given {
             attempt(ReencryptKeys { passphrase: Some(passphrase), ..keys })
         })
     }
+
+    /// Unlocks what is done: by the first volume key that is its own, or a passphrase.
+    pub fn unlock(
+        &self,
+        luks2: &Luks2,
+        devices: Devices<'_>,
+        options: &UnlockOptions,
+        path: &Path,
+        output: &Output,
+    ) -> Result<Volume, Failure> {
+        let mut told = UnlockError::WrongVolumeKey;
+        for key in &self.volume_keys {
+            match luks2.unlock_with_key(devices, key, options) {
+                Ok(volume) => return Ok(volume),
+                Err(error) => told = error,
+            }
+        }
+        if !self.asks {
+            return Err(Failure::from(told).at(path));
+        }
+        with_passphrase(&self.passphrase, path, output, |passphrase| {
+            luks2.unlock(devices, passphrase, options)
+        })
+    }
 }
 
 /// Whether the header says that one is in progress. What can't be read says nothing; whoever begins one is told why.
@@ -264,7 +291,7 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
                 luks2.volume_key(device, passphrase, args.key_slot)?;
             }
             right = Some(Passphrase::copy_from(passphrase.expose()));
-            Ok::<(), atrest_volume::UnlockError>(())
+            Ok::<(), UnlockError>(())
         })?;
     }
     if exports {
@@ -321,7 +348,7 @@ pub fn begin_decryption<'a>(
     with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
         luks2.volume_key(devices.header, passphrase, args.key_slot)?;
         right = Some(Passphrase::copy_from(passphrase.expose()));
-        Ok::<(), atrest_volume::UnlockError>(())
+        Ok::<(), UnlockError>(())
     })?;
     let Some(right) = right else {
         return Err(Failure::parameters("there is no passphrase to try").at(path));

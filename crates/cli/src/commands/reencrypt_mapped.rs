@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use atrest_attach::dm::{self, DmError, Keys, Mapping, Remapped};
-use atrest_device::Media;
+use atrest_attach::dm::{self, DmError, Keys, Left, Mapping, Remapped};
+use atrest_device::{BlockDevice, Media};
+use atrest_engine::reencrypt::{RewriteError, Served};
 use atrest_engine::{Access, ReencryptionLock};
-use atrest_format::luks2::{ReencryptMode, SegmentKind};
-use atrest_open::Held;
+use atrest_format::luks2::{ReencryptMode, SegmentKind, SegmentSize};
+use atrest_open::{Device, Held};
 use atrest_volume::luks2::Luks2;
-use atrest_volume::luks2::reencrypt::{ReencryptKeys, Rewriting, SegmentKeys};
+use atrest_volume::luks2::reencrypt::{ReencryptKeys, Rewriting, SegmentKeys, Zone};
 use atrest_volume::{
     Devices, LockedVolume, Protection, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
 };
@@ -18,24 +19,30 @@ use super::bulk::Stop;
 use super::reencrypt::{
     Given, begin_reencryption, begun_only, detached, is_marked, not_luks2, rewrite_beside,
 };
-use super::target::{forget_failed_writes, no_header, open_device, with_passphrase};
+use super::target::{forget_failed_writes, no_header, open_device};
 use crate::args::bulk::EncryptArgs;
 use crate::args::reencrypt::{ReencryptArgs, ZoneArgs};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::secrets::Source;
 
-/// The mapping of that name or path, or the one whose data lies on that device or in that file.
-pub fn find(path: &Path) -> Result<Option<Mapping>, Failure> {
-    let name = path.strip_prefix("/dev/mapper").unwrap_or(path);
-    if let Some(mapping) = super::mapping::find(name)?.into_iter().next() {
-        return Ok(Some(mapping));
-    }
-    let is = |place: &Path| atrest_engine::is_same(place, path);
-    let of_luks2 = |mapping: &Mapping| {
-        mapping.kind == "LUKS2" && (is(&mapping.device) || mapping.file.as_deref().is_some_and(is))
+/// The mapping of a path, or the one of that name. Where a name is that of a mapping, and of a file that is something else, nobody
+/// guesses.
+pub fn find_or_named(path: &Path) -> Result<Option<Mapping>, Failure> {
+    let named = super::mapping::find(path)?.into_iter().next();
+    let found = match (&named, path.exists()) {
+        (Some(_), false) => None,
+        _ => super::mapping::of(path)?,
     };
-    Ok(super::mapping::list()?.into_iter().find(of_luks2))
+    match (named, found) {
+        (Some(named), Some(found)) if named.name == found.name => Ok(Some(found)),
+        (Some(named), _) if path.exists() => Err(ambiguous(&named.name)),
+        (named, found) => Ok(found.or(named)),
+    }
+}
+
+fn ambiguous(name: &str) -> Failure {
+    Failure::parameters(format!("{name} is a mapping, and something else in this directory"))
+        .hint(format!("name /dev/mapper/{name} or ./{name}"))
 }
 
 pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Result<(), Failure> {
@@ -60,26 +67,42 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
     let _lock = lock.ok_or_else(|| at(UnlockError::ReencryptionRuns.into()))?;
     let stop = Stop::on_signals()?;
     let given = Given::of(args, output)?;
-    if !is_marked(&locked) && dm::was_left(mapping)? {
-        return settle(args, mapping, luks2, devices, output);
+    if !is_marked(&locked) {
+        match dm::left(mapping)? {
+            Left::Whole => {}
+            // Its key is to come back first, and nothing of it was re-encrypted.
+            Left::Suspended => return Err(DmError::Suspended { name: mapping.name.clone() }.into()),
+            Left::CutOff if args.resume || args.resume_if_begun => {
+                return settle(&given, mapping, luks2, devices, &stop, output);
+            }
+            Left::CutOff => {
+                return Err(at(Failure::parameters("a re-encryption of it was cut off in its last step"))
+                    .hint("--resume lets it go on"));
+            }
+        }
     }
     let begun = match is_marked(&locked) {
-        true => None,
+        true => {
+            check_sector_size(new_sector_size(luks2), mapping)?;
+            None
+        }
         false if args.resume => {
             return Err(at(Failure::parameters("no re-encryption of this volume is in progress")));
         }
-        false if args.decrypt && header.is_none() => {
+        false if args.decrypt && (header.is_none() || !begins_at_the_start(luks2)) => {
             return Err(at(Failure::parameters(
                 "a volume with its header in front of the data is decrypted while it is closed",
             )));
         }
         false if args.decrypt => {
+            check_can_follow(args, mapping, luks2, &data)?;
             let (begun, passphrase) = super::reencrypt::begin_decryption(args, luks2, devices, output)?;
             drop(begun);
             Some(passphrase)
         }
         false => {
-            check_sector_size(args, mapping)?;
+            check_sector_size(args.sector_size, mapping)?;
+            check_can_follow(args, mapping, luks2, &data)?;
             let (begun, passphrase) = begin_reencryption(args, &locked, luks2, devices, output)?;
             drop(begun);
             Some(passphrase)
@@ -102,10 +125,11 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
 
 /// Whoever re-encrypted it was killed when all was done but to let the mapping go on.
 fn settle(
-    args: &ReencryptArgs,
+    given: &Given,
     mapping: &Mapping,
     luks2: &Luks2,
     devices: Devices<'_>,
+    stop: &Stop,
     output: &Output,
 ) -> Result<(), Failure> {
     let plaintext = match luks2.metadata().segments() {
@@ -120,12 +144,12 @@ fn settle(
         }
         None => {
             let options = UnlockOptions { keep_key: true, ..UnlockOptions::default() };
-            with_passphrase(&Source::from(&args.passphrase), mapping.source(), output, |passphrase| {
-                luks2.unlock(devices, passphrase, &options)
-            })?
+            given.unlock(luks2, devices, &options, mapping.source(), output)?
         }
     };
+    let held = stop.hold();
     dm::settle(mapping, &volume)?;
+    drop(held);
     if plaintext.is_some() {
         dm::close_deferred(&mapping.name)?;
     }
@@ -147,12 +171,47 @@ fn go_on(
     output: &Output,
 ) -> Result<(), Failure> {
     let is_decryption = rewriting.mode() == ReencryptMode::Decrypt;
+    let held = stop.hold();
     let remapped = Remapped::new(&mapping.name, &rewriting, keys, header)?;
-    let done = rewrite_beside(rewriting, mapping.source(), zones, None, Some(&remapped), stop, output);
+    drop(held);
+    let uncut = Uncut { remapped: &remapped, stop };
+    let done = rewrite_beside(rewriting, mapping.source(), zones, None, Some(&uncut), stop, output);
     match remapped.take_error() {
         Some(error) => Err(error.into()),
         None if is_decryption && done.is_ok() => Ok(dm::close_deferred(&mapping.name)?),
         None => done,
+    }
+}
+
+/// Lets no signal end the process while the mapping waits: what waits for it could not even be closed.
+#[derive(Debug)]
+struct Uncut<'a> {
+    remapped: &'a Remapped,
+    stop: &'a Stop,
+}
+
+impl Served for Uncut<'_> {
+    fn enter(&self, rewriting: &Rewriting<'_>, zone: &Zone) -> Result<(), RewriteError> {
+        self.stop.hold_on();
+        self.remapped.enter(rewriting, zone)
+    }
+
+    fn leave(&self) -> Result<(), RewriteError> {
+        let left = self.remapped.leave();
+        // Otherwise it waits until `fail`.
+        if left.is_ok() {
+            self.stop.let_go();
+        }
+        left
+    }
+
+    fn fail(&self) {
+        self.remapped.fail();
+        self.stop.let_go();
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.remapped.is_elsewhere()
     }
 }
 
@@ -187,7 +246,8 @@ pub fn map_and_go_on(
             &format!("/dev/mapper/{name} is open, and its encryption has begun"),
         );
     }
-    let mapping = find(Path::new(name))?.ok_or_else(|| at(DmError::NotOpen { name: name.into() }.into()))?;
+    let mapping = super::mapping::find(Path::new(name))?.into_iter().next();
+    let mapping = mapping.ok_or_else(|| at(DmError::NotOpen { name: name.into() }.into()))?;
     let data = open_device(mapping.source(), Access::ReadWrite)?;
     let header_device = detached(header, path, Access::ReadWrite)?;
     let devices = Devices::with_header(header_device.as_ref().map(|header| header as &dyn Media), &data);
@@ -196,9 +256,44 @@ pub fn map_and_go_on(
     go_on(&mapping, rewriting, Keys { old, new }, header, &args.in_place.zones, stop, output)
 }
 
+/// Whether the data begins where its device does, and no header lies in front of it.
+fn begins_at_the_start(luks2: &Luks2) -> bool {
+    luks2.metadata().segments().iter().all(|segment| segment.offset == 0)
+}
+
+/// What would stop the re-encryption when the header says already that it has begun.
+fn check_can_follow(
+    args: &ReencryptArgs,
+    mapping: &Mapping,
+    luks2: &Luks2,
+    data: &Device,
+) -> Result<(), Failure> {
+    let [segment] = luks2.metadata().segments() else { return Ok(()) };
+    let size = match (segment.size, &segment.kind) {
+        (SegmentSize::Fixed(size), _) => size,
+        (SegmentSize::Dynamic, SegmentKind::Crypt { sector_size, .. }) => {
+            // intended: a device that ends before its data begins holds none, and has no mapping of this size.
+            let room = data.size().saturating_sub(segment.offset);
+            room - room % u64::from(*sector_size).max(512)
+        }
+        _ => return Ok(()),
+    };
+    Ok(dm::check_can_follow(mapping, size, args.header.as_deref())?)
+}
+
+/// Of a re-encryption that has begun: the sector size afterwards.
+fn new_sector_size(luks2: &Luks2) -> Option<u32> {
+    let is_final = |flags: &[String]| flags.iter().any(|flag| flag == "backup-final");
+    let segment = luks2.metadata().segments().iter().find(|segment| is_final(&segment.flags))?;
+    match segment.kind {
+        SegmentKind::Crypt { sector_size, .. } => Some(sector_size),
+        _ => None,
+    }
+}
+
 /// Whoever has a mapping open has been told its sector size.
-fn check_sector_size(args: &ReencryptArgs, mapping: &Mapping) -> Result<(), Failure> {
-    match args.sector_size {
+fn check_sector_size(new: Option<u32>, mapping: &Mapping) -> Result<(), Failure> {
+    match new {
         Some(size) if size > mapping.sector_size && mapping.in_use => Err(Failure::new(
             Code::Busy,
             format!("{} is in use, with sectors of {} bytes", mapping.name, mapping.sector_size),

@@ -125,7 +125,7 @@ fn parse(text: &str) -> Option<Said> {
 pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     let registry = serve::registry(output)?;
     let Some(entry) = registry.find(&args.path)? else {
-        return match reencrypt_mapped::find(&args.path)? {
+        return match reencrypt_mapped::find_or_named(&args.path)? {
             Some(_) if args.stop => {
                 Err(Failure::parameters("a mapping is re-encrypted by the process that was asked for it")
                     .hint("end that one: Ctrl-C, or SIGTERM"))

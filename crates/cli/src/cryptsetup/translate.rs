@@ -897,6 +897,13 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     if line.request.has("decrypt") && !line.request.has("header") {
         return Err(Failure::parameters("reencrypt --decrypt needs --header, where the header is kept"));
     }
+    if line.request.has("force-offline-reencrypt")
+        && let Some(mapping) = mapping::of(Path::new(line.request.first()))?
+    {
+        let what =
+            format!("--force-offline-reencrypt: the kernel has it open as /dev/mapper/{}", mapping.name);
+        return Err(Failure::new(Code::Busy, what).hint("close it first; or leave the option out"));
+    }
     line.uses(&["type", "force-offline-reencrypt", "progress-json"]);
     let resumes = line.request.has("resume-only");
     match line.request.has("encrypt") {

@@ -105,13 +105,15 @@ fn what_is_installed_in_a_prefix_is_removed_again_and_nothing_else() {
     let scratch = Scratch::new();
     let install = |words: &[&str]| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install");
-        scratch.program(script).args(words).arg("--destdir").arg(scratch.path("root"))
+        scratch.program(script).args(words).args(["--destdir", "root"])
     };
     let page = scratch.path("root/usr/local/share/man/man1/other.1");
     std::fs::create_dir_all(page.parent().expect("its folder")).expect("a folder");
     std::fs::write(&page, "of another program").expect("a page");
     let before = files(&scratch.path("root"));
-    install(&["--program", env!("CARGO_BIN_EXE_atrest")]).ok();
+    // Paths are the caller's, wherever the script lies.
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_atrest"), scratch.path("made")).expect("a link");
+    install(&["--program", "made"]).ok();
     assert!(scratch.path("root/usr/local/bin/atrest").exists());
     assert!(files(&scratch.path("root")).len() > before.len() + 50, "pages, completions, documents");
     install(&["--uninstall"]).ok();

@@ -117,7 +117,9 @@ fn several_are_copied_in_moved_and_removed_and_the_filesystem_stays_whole() {
     files.atrest(&["mv", "vol:/new/one", "vol:/new/two", "vol:/nowhere"]).fails(1, "into a directory only");
     files.atrest(&["mv", "vol:/new/one", "vol:/missing", "vol:/old"]).fails(4, "/missing");
     files.atrest(&["rm", "vol:/new/one", "vol:/missing"]).fails(4, "/missing");
-    files.atrest(&["mv", "vol:/new", "vol:/new/g"]).fails(4, "/new: ");
+    files.atrest(&["mv", "vol:/new", "vol:/new/g"]).fails(1, "/new can't be moved to /new/g/new");
+    files.atrest(&["mv", "vol:/new/one", "vol:/new", "vol:/new/g"]).fails(1, "/new can't be moved");
+    files.atrest(&["mv", "--yes", "vol:/old", "vol:/old"]).fails(1, "/old can't be moved");
     files.atrest(&["mv", "vol:/new"]).fails(1, "where to");
     files.atrest(&["cp", "one", "two", "vol:/nowhere"]).fails(1, "into a directory only");
     files.atrest(&["cp", "vol:/new/one", "vol:/new/two", "nowhere"]).fails(1, "into a directory only");
@@ -126,4 +128,27 @@ fn several_are_copied_in_moved_and_removed_and_the_filesystem_stays_whole() {
     assert_eq!(files.judged(), judged);
     files.atrest(&["mv", "--yes", "vol:/new/one", "vol:/new/two"]).ok();
     assert_eq!(files.atrest(&["cat", "vol:/new/two"]).ok().stdout, "one");
+}
+
+#[test]
+fn two_files_of_one_name_do_not_take_each_others_place() {
+    let files = Files::new();
+    files.0.bash("mkdir h i; echo h > h/log; echo i > i/log; echo j > i/LOG; mkdir out").ok();
+    files.atrest(&["mkdir", "vol:/x", "vol:/y", "vol:/all"]).ok();
+    files.atrest(&["cp", "h/log", "vol:/x"]).ok();
+    files.atrest(&["cp", "i/LOG", "vol:/y"]).ok();
+    let judged = files.judged();
+    let says = "two files named LOG would be in /all";
+    files.atrest(&["mv", "--yes", "vol:/[xy]/*", "vol:/all"]).fails(1, says);
+    files.atrest(&["mv", "--yes", "vol:/x/log", "vol:/x/log", "vol:/all"]).fails(1, "two files named log");
+    files.atrest(&["cp", "--yes", "h/log", "i/log", "vol:/all"]).fails(1, "two files named log");
+    files.atrest(&["cp", "--yes", "h/log", "i/LOG", "vol:/all"]).fails(1, says);
+    files.atrest(&["cp", "--yes", "vol:/x/log", "vol:/x/log", "out"]).fails(1, "two files named log");
+    assert_eq!(files.judged(), judged);
+    // Here these are two names.
+    files.atrest(&["cp", "vol:/[xy]/*", "out"]).ok();
+    files.0.bash("diff h/log out/log && diff i/LOG out/LOG").ok();
+    // A path of this system that looks like a place names no file of a volume.
+    files.0.bash("mkdir vol2: && cp vol vol2:/x").ok();
+    files.atrest(&["cp", "vol2:/x", "out"]).fails(1, "no path in vol2:/x is named");
 }

@@ -59,6 +59,12 @@ pub trait Served: std::fmt::Debug + Sync {
 
     /// The rewriting has failed, perhaps in the middle of a zone.
     fn fail(&self);
+
+    /// Whether the volume is served by somebody else than this process, who waits as a whole while a zone is rewritten: the kernel. Then
+    /// the rewriting has no reason to stand back, and reads nothing ahead, which would be dropped before it is used.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
 }
 
 /// What a finished run did.
@@ -181,7 +187,7 @@ fn run_all(
 ) -> Result<Rewritten, RewriteError> {
     let begun = Instant::now();
     let helpers = Helpers::new(options.threads);
-    if options.online.is_some() {
+    if options.online.is_some_and(|served| !served.is_elsewhere()) {
         // Whoever is served comes first. Where that can't be had, it only is slower.
         let _ = rustix::process::setpriority_process(None, NICE);
     }
@@ -190,6 +196,7 @@ fn run_all(
     progress.update(resumed_from, total);
     rewriting.bury_head()?;
     let interrupted = rewriting.interrupted()?;
+    let reads_ahead = !options.online.is_some_and(Served::is_elsewhere);
     let mut ended = false;
     if let Some(zone) = &interrupted {
         ended = beside(rewriting, zone, options.online, |rewriting| {
@@ -204,9 +211,9 @@ fn run_all(
             return Err(RewriteError::Cancelled { done, total });
         }
         ended = match rewriting.next(most)? {
-            Some(zone) => {
-                beside(rewriting, &zone, options.online, |rewriting| rewrite(rewriting, &zone, &helpers))?
-            }
+            Some(zone) => beside(rewriting, &zone, options.online, |rewriting| {
+                rewrite(rewriting, &zone, &helpers, reads_ahead)
+            })?,
             // It stopped between the last zone and the end.
             None => {
                 rewriting.finish()?;
@@ -236,7 +243,12 @@ fn beside(
 }
 
 /// One zone. Returns whether it was the last.
-fn rewrite(rewriting: &mut Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Result<bool, RewriteError> {
+fn rewrite(
+    rewriting: &mut Rewriting<'_>,
+    zone: &Zone,
+    helpers: &Helpers,
+    reads_ahead: bool,
+) -> Result<bool, RewriteError> {
     let transform = Transform::new(rewriting, zone, helpers);
     let mut journal = None;
     match rewriting.protection(zone) {
@@ -247,7 +259,9 @@ fn rewrite(rewriting: &mut Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Res
         Protection::Journal => rewriting.heat(zone, journal.insert(transform.read_whole()?))?,
     }
     let transform = Transform::new(rewriting, zone, helpers);
-    transform.prefetch_behind();
+    if reads_ahead {
+        transform.prefetch_behind();
+    }
     match &mut journal {
         None => transform.rewrite()?,
         Some(journal) => transform.rewrite_read(journal)?,
