@@ -139,7 +139,7 @@ fn an_earlier_key_makes_nothing_that_follows_a_later_one() {
     let [old, new] = [[9; 32], [10; 32]].map(|key| VolumeKey::copy_from(&key));
     let volume = plain.open(Access::Write).expect("it opens");
     volume.write_at(0, &[1; 4096]).expect("a write");
-    volume.rekey(&old, &new, || true).expect("another key");
+    volume.rekey(&old, &new, || Ok(())).expect("another key");
     volume.write_at(4096, &[2; 4096]).expect("a write");
     volume.flush().expect("a flush");
     let number = volume.head().expect("a head").number;
