@@ -26,6 +26,15 @@ pub struct HeaderObject {
     header: Mutex<Header>,
 }
 
+/// What became of the headers that a change replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// They were taken away.
+    Gone,
+    /// One could not be, for this reason: its passphrases still open what it held.
+    Stays(Cause),
+}
+
 struct Header {
     /// The highest number that was seen: the next one is stored behind it.
     number: u64,
@@ -100,14 +109,18 @@ impl HeaderObject {
         Ok(())
     }
 
-    /// Stores what was written, and takes away what it replaces: a passphrase that was removed must not stay in an older object.
+    /// Stores what was written, and takes away what it replaces: a passphrase that was removed must not stay in an older object. If
+    /// that can't be taken away, the change counts all the same: this says why, where a flush fails.
     ///
     /// That a number is free does not say that nobody was faster: who was takes the smaller numbers away. So the list is had
     /// afterwards, and only who then has the highest number counts. There always is one, as nobody takes that one away.
-    fn commit(&self) -> Result<(), Cause> {
+    ///
+    /// # Errors
+    /// Why it was not stored, or nobody knows whether it was.
+    pub fn commit(&self) -> Result<Replaced, Cause> {
         let mut header = self.header();
         if !header.changed {
-            return Ok(());
+            return Ok(Replaced::Gone);
         }
         let next =
             header.number.checked_add(1).filter(|next| *next <= MOST_NUMBER).ok_or(Cause::Unsupported)?;
@@ -125,13 +138,16 @@ impl HeaderObject {
         }
         header.number = next;
         header.changed = false;
+        let mut replaced = Replaced::Gone;
         for number in there {
             if number < next {
                 let name = names::header(number);
-                again(self.patience, || self.store.delete(&name)).map_err(cause)?;
+                if let Err(error) = again(self.patience, || self.store.delete(&name)) {
+                    replaced = Replaced::Stays(cause(error));
+                }
             }
         }
-        Ok(())
+        Ok(replaced)
     }
 }
 
@@ -167,7 +183,10 @@ impl BlockDevice for HeaderObject {
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        self.commit().map_err(|cause| DeviceError::new(Operation::Flush, 0, 0, cause))
+        match self.commit() {
+            Ok(Replaced::Gone) => Ok(()),
+            Ok(Replaced::Stays(cause)) | Err(cause) => Err(DeviceError::new(Operation::Flush, 0, 0, cause)),
+        }
     }
 }
 

@@ -293,7 +293,7 @@ class Vol:
             nm = 'l/%05d' % (s.nxt + miss); o = s.get(nm)
             sm = s.open_log(nm, o) if o is not None else None; hdr = s.vh
             if o is None and F == 'gap-accepted' and miss < 2: miss += 1; continue
-            if sm is None: break
+            if sm is None or hdr.ep != s.ep: break                   # what an earlier key has made follows no root of a later one
             if sm.ph != s.h and not (F == 'gap-accepted' and miss) and F != 'chain-unchecked': break
             miss = 0
             if rec and seen and excl and F != 'any-session':
@@ -323,7 +323,7 @@ class Vol:
             w.node(H(sm, hdr), s.h, 'begin', s.inst, nd.state, nd.locs, nd.snaps, hdr.n)
             if not s.put('l/%05d' % hdr.n, obj):
                 o = s.get('l/%05d' % hdr.n); old = s.open_log('l/%05d' % hdr.n, o) if o is not None else None
-                if old and old.ph != s.h and w.trust == 'excl':          # a dead branch that was hidden; the trusted store is ours, so nobody else writes
+                if old and (old.ph != s.h or s.vh.ep != s.ep) and w.trust == 'excl':          # a dead branch that was hidden; the trusted store is ours, so nobody else writes
                     if w.store.put('l/%05d' % hdr.n, obj, replace=True) != 'ok': continue
                     ST['dead branches replaced'] += 1
                 elif attempt == 3: raise Alarm('another writer, or the store refuses')

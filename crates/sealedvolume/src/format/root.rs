@@ -87,20 +87,20 @@ impl Clone for OtherKey {
 /// # Errors
 /// [`FormatError::Limit`] if it is longer than the format allows.
 pub fn seal_root(keys: &Keys, mut prelude: Prelude, root: &Root) -> Result<(Prelude, Vec<u8>), FormatError> {
-    let mut clear = encode(root)?;
+    let clear = encode(root)?;
     prelude.kind = Kind::Checkpoint;
     prelude.epoch = keys.epoch();
     prelude.slots = 0;
     prelude.number = root.number;
+    let clear = &clear.0;
     prelude.summary_len = u32::try_from(clear.len()).map_err(|_| FormatError::Limit)?;
     if prelude.summary_len > MOST_ROOT {
         return Err(FormatError::Limit);
     }
     let (cipher, front) = keys.seal(&prelude);
     let mut bytes = front.to_vec();
-    put_sealed(&mut bytes, &cipher, Part::RootA, &clear)?;
-    put_sealed(&mut bytes, &cipher, Part::RootB, &clear)?;
-    wipe(&mut clear); // there may be keys in it
+    put_sealed(&mut bytes, &cipher, Part::RootA, clear)?;
+    put_sealed(&mut bytes, &cipher, Part::RootB, clear)?;
     bytes.extend_from_slice(&front);
     Ok((prelude, bytes))
 }
@@ -136,20 +136,41 @@ fn open_by(
     let (first, second) = (reader.bytes(sealed)?, reader.bytes(sealed)?);
     reader.bytes(PRELUDE_LEN)?;
     reader.finish().map_err(|_| FormatError::Length)?;
-    let mut clear =
+    let clear =
         open_sealed(&cipher, Part::RootA, first).or_else(|_| open_sealed(&cipher, Part::RootB, second))?;
-    let root = decode(&clear, number);
-    wipe(&mut clear);
-    Ok((prelude, root?))
+    let clear = Clear(clear);
+    Ok((prelude, decode(&clear.0, number)?))
 }
 
-fn encode(root: &Root) -> Result<Vec<u8>, FormatError> {
+/// A root as bytes. There may be keys in it: they are wiped when it goes.
+struct Clear(Vec<u8>);
+
+impl Drop for Clear {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
+/// Bytes that a root has at most. Where they are there from the start, the vector never grows, which would leave keys where it was.
+fn most_len(root: &Root) -> Option<usize> {
+    const FIXED: usize = 256;
+    let keys =
+        root.keys.iter().try_fold(0_usize, |sum, key| sum.checked_add(54)?.checked_add(key.place.len()));
+    root.snapshots.iter().try_fold(keys?.checked_add(FIXED)?, |sum, snapshot| {
+        let clones = snapshot.clones.len().checked_mul(16)?;
+        sum.checked_add(34)?.checked_add(snapshot.name.len())?.checked_add(clones)
+    })
+}
+
+fn encode(root: &Root) -> Result<Clear, FormatError> {
     let count = |len: usize| u32::try_from(len).map(u32::to_le_bytes).map_err(|_| FormatError::Limit);
     let lengths = root.keys.iter().all(|other| other.key.len() == 32);
     if !lengths || root.keys.len() > MOST_KEYS as usize || root.snapshots.len() > MOST_SNAPSHOTS as usize {
         return Err(FormatError::Limit);
     }
-    let mut out = Vec::new();
+    let most = most_len(root).ok_or(FormatError::Limit)?;
+    let mut clear = Clear(Vec::with_capacity(most));
+    let out = &mut clear.0;
     out.extend_from_slice(&root.number.to_le_bytes());
     out.extend_from_slice(&root.chain);
     out.extend_from_slice(&root.successor.to_le_bytes());
@@ -191,7 +212,10 @@ fn encode(root: &Root) -> Result<Vec<u8>, FormatError> {
         out.push(u8::try_from(snapshot.clones.len()).map_err(|_| FormatError::Limit)?);
         snapshot.clones.iter().for_each(|clone| out.extend_from_slice(clone));
     }
-    Ok(out)
+    if out.len() > most {
+        return Err(FormatError::Limit); // cannot happen
+    }
+    Ok(clear)
 }
 
 fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {

@@ -114,8 +114,8 @@ pub enum VolumeError {
     },
     /// That is not the volume's key.
     WrongKey,
-    /// The header, which holds the new key, could not be stored: nobody knows which key opens the volume.
-    Header,
+    /// The header, which holds the new key, could not be stored, for this reason: nobody knows which key opens the volume.
+    Header(Cause),
     /// What is to be collected was found by another opening of the volume.
     NotFoundHere,
     /// The checkpoint of a snapshot is gone, or not what was written.
@@ -145,7 +145,7 @@ impl VolumeError {
             | Self::Cloned { .. }
             | Self::WrongKey
             | Self::NotFoundHere => Cause::Unsupported,
-            Self::Header | Self::Broken => Cause::Gone,
+            Self::Header(_) | Self::Broken => Cause::Gone,
         };
         DeviceError::new(operation, offset, len, cause)
     }
@@ -253,9 +253,14 @@ impl fmt::Display for VolumeError {
             Self::Random => RandomError.fmt(f),
             Self::Limit(error) => error.fmt(f),
             Self::NoSuchSnapshot => f.write_str("the volume has no such snapshot"),
-            Self::Cloned { clones } => write!(f, "{clones} other volumes are clones of the snapshot, and need it"),
+            Self::Cloned { clones } => {
+                write!(f, "{clones} other volumes are clones of the snapshot, and need it")
+            }
             Self::WrongKey => f.write_str("that is not the key of the volume"),
-            Self::Header => f.write_str("the header with the new key was not stored, or nobody knows whether it was: open the volume again"),
+            Self::Header(cause) => write!(
+                f,
+                "the header with the new key was not stored, or nobody knows whether it was ({cause}): open the volume again"
+            ),
             Self::NotFoundHere => {
                 f.write_str("the garbage was found before the volume was opened again: look for it anew")
             }

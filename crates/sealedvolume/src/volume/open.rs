@@ -312,9 +312,10 @@ fn meets(state: &State, record: &Record) -> Result<bool, OpenError> {
     Ok(true)
 }
 
-/// The next object of the log, if there is one that belongs there.
+/// The next object of the log, if there is one that belongs there: of the checkpoint's own key, as somebody else may have an earlier one.
 fn next(objects: &Objects, state: &State) -> Result<Option<LogObject>, OpenError> {
-    Ok(log_object(objects, state.successor)?.filter(|object| state.is_followed_by(object)))
+    let follows = |object: &LogObject| objects.made(&object.prelude) && state.is_followed_by(object);
+    Ok(log_object(objects, state.successor)?.filter(follows))
 }
 
 /// Log object `number`, if it can be read, by its first bytes where they are whole.
@@ -386,8 +387,8 @@ fn place_begin(
     }
     let there = log_object(objects, number)?;
     let off = match &there {
-        // A branch of ours that somebody had hidden.
-        Some(there) => there.summary.before_chain != state.head.chain,
+        // A branch of ours that somebody had hidden, or what an earlier key has made.
+        Some(there) => there.summary.before_chain != state.head.chain || !objects.made(&there.prelude),
         // A copy that was cut short, for one. No flush was acknowledged with it: the record would name it.
         None => each,
     };

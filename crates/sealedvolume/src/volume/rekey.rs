@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use atrest_device::Cause;
 use atrest_secret::VolumeKey;
 
 use super::batch::runs;
@@ -36,7 +37,7 @@ impl SealedVolume {
         &self,
         old: &VolumeKey,
         new: &VolumeKey,
-        header: impl FnOnce() -> bool,
+        header: impl FnOnce() -> Result<(), Cause>,
     ) -> Result<(), VolumeError> {
         let mut core = self.core()?;
         let present = core.objects.keys.clone();
@@ -56,9 +57,9 @@ impl SealedVolume {
             core.fail();
             return Err(error);
         }
-        if !header() {
+        if let Err(cause) = header() {
             core.fail();
-            return Err(VolumeError::Header);
+            return Err(VolumeError::Header(cause));
         }
         // A second one, so that the volume opens if the first is damaged.
         core.touch()?;

@@ -70,15 +70,18 @@ struct Piece {
 
 impl Piece {
     /// The blocks that come, and are what was written.
-    fn fetch(&self) -> Vec<(u32, Plaintext)> {
+    fn fetch(&self) -> Vec<(u32, Arc<Plaintext>)> {
         let len = self.blocks as usize * BLOCK_SEALED;
         let Ok(offset) = slot_offset(&self.object, self.slot) else { return Vec::new() };
         let sealed = self.store.get_range(&names::log(self.object.number), offset, len);
         let Ok(Some(sealed)) = sealed else { return Vec::new() };
         let whole = sealed.as_chunks::<BLOCK_SEALED>().0.iter();
         let open = |((slot, block), sealed)| {
-            let mut out = Plaintext([0; BLOCK_LEN]);
-            open_block(&self.cipher, slot, block, sealed, &mut out.0).ok().map(|()| (slot, out))
+            // Where it is decrypted it stays: what is moved leaves a copy that nobody wipes.
+            let mut out = Arc::new(Plaintext([0; BLOCK_LEN]));
+            let place = Arc::get_mut(&mut out)?;
+            open_block(&self.cipher, slot, block, sealed, &mut place.0).ok()?;
+            Some((slot, out))
         };
         (self.slot..).zip(self.block..).zip(whole).filter_map(open).collect()
     }
@@ -116,7 +119,9 @@ impl SealedVolume {
             found
         };
         let found = thread::scope(|scope| {
-            let others: Vec<_> = (1..warm.parallel.min(pieces.len())).map(|_| scope.spawn(work)).collect();
+            // intended: where no more threads can be made, those that there are do it.
+            let spawned = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+            let others: Vec<_> = (1..warm.parallel.min(pieces.len())).map_while(spawned).collect();
             let mut found = work();
             // intended: a thread that panicked has found nothing.
             others.into_iter().for_each(|other| found.extend(other.join().unwrap_or_default()));
@@ -124,7 +129,7 @@ impl SealedVolume {
         });
         let Ok(mut core) = self.core() else { return };
         for (salt, slot, data) in found {
-            core.cache.keep((salt, slot), 1, Arc::new(data));
+            core.cache.keep((salt, slot), 1, data);
         }
     }
 }

@@ -270,16 +270,17 @@ fn store_all(objects: &Objects, queue: &[SealedLog], parallel: usize) -> Vec<Res
     }
     let answers: Vec<_> = queue.iter().map(|_| Mutex::new(Err(StoreError::Silent))).collect();
     let next = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((sealed, answer)) =
-                    queue.iter().zip(&answers).nth(next.fetch_add(1, Ordering::Relaxed))
-                {
-                    *answer.lock().unwrap_or_else(PoisonError::into_inner) = store(sealed); // intended: nobody else has it.
-                }
-            });
+    let work = || {
+        while let Some((sealed, answer)) =
+            queue.iter().zip(&answers).nth(next.fetch_add(1, Ordering::Relaxed))
+        {
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = store(sealed); // intended: nobody else has it.
         }
+    };
+    thread::scope(|scope| {
+        // intended: this thread is one of them, and where no more can be made, those that there are do it.
+        let _ = (1..threads).try_for_each(|_| thread::Builder::new().spawn_scoped(scope, work).map(drop));
+        work();
     });
     let told = |answer: Mutex<_>| answer.into_inner().unwrap_or_else(PoisonError::into_inner); // intended: it is whole.
     answers.into_iter().map(told).collect()

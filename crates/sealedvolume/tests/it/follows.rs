@@ -1,15 +1,16 @@
 //! What follows in the log: an object made with the key is the next one only if all that it says of the history is so.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use atrest_device::BlockDevice as _;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{LogObject, Prelude, Record, Summary, names, open_log, seal_log};
+use atrest_sealedvolume::format::{Keys, LogObject, Prelude, Record, Summary, names, open_log, seal_log};
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore as _};
 use atrest_sealedvolume::volume::{Access, Freshness, OpenError, Settings};
+use atrest_secret::VolumeKey;
 
-use crate::rig::plain::{Plain, settings};
+use crate::rig::plain::{Cell, Plain, settings};
 
 /// The newest object of a volume whose writer ended without closing it.
 fn left_open() -> (Plain, LogObject) {
@@ -33,8 +34,12 @@ fn next(last: &LogObject) -> (Prelude, Summary) {
 }
 
 /// The head at which the volume opens with one object more, without a trusted store and with one.
-fn heads(plain: &Plain, (prelude, summary): (Prelude, Summary)) -> [u64; 2] {
-    let sealed = seal_log(&plain.keys, prelude, summary, &[]).expect("an object");
+fn heads(plain: &Plain, next: (Prelude, Summary)) -> [u64; 2] {
+    heads_with(plain, &plain.keys, next)
+}
+
+fn heads_with(plain: &Plain, maker: &Keys, (prelude, summary): (Prelude, Summary)) -> [u64; 2] {
+    let sealed = seal_log(maker, prelude, summary, &[]).expect("an object");
     let name = names::log(prelude.number);
     plain.store.put(&name, &sealed.bytes).expect("it is stored");
     let (store, keys) = (Arc::clone(&plain.store), plain.keys.clone());
@@ -124,4 +129,47 @@ fn a_session_that_was_closed_goes_on_no_more() {
     *plain.cell.0.lock().expect("the cell") = Some(Record { closed: true, ..record }.encode());
     let number = last.prelude.number;
     assert_eq!(heads(&plain, next(&last)), [number + 1, number]);
+}
+
+/// Whoever has the key of before and the store says nothing behind the change of the key, and bars no writer by what he puts there.
+#[test]
+fn an_earlier_key_makes_nothing_that_follows_a_later_one() {
+    let mut plain = Plain::in_memory(64);
+    let before = plain.keys.clone();
+    let [old, new] = [[9; 32], [10; 32]].map(|key| VolumeKey::copy_from(&key));
+    let volume = plain.open(Access::Write).expect("it opens");
+    volume.write_at(0, &[1; 4096]).expect("a write");
+    volume.rekey(&old, &new, || Ok(())).expect("another key");
+    volume.write_at(4096, &[2; 4096]).expect("a write");
+    volume.flush().expect("a flush");
+    let number = volume.head().expect("a head").number;
+    drop(volume);
+    let later = Keys::at_epoch(&new, before.format(), 1).expect("keys");
+    plain.keys = Keys::new(&new, before.format()).expect("keys");
+    let name = names::log(number);
+    let bytes = plain.store.get(&name, 1 << 20).expect("an answer").expect("it is there");
+    let last = open_log(&later, number, &bytes).expect("a log object");
+    assert_eq!(heads_with(&plain, &later, next(&last)), [number + 1; 2]);
+    let (prelude, summary) = next(&last);
+    let (ordinal, successor) = (summary.ordinal + 1, prelude.number + 4);
+    let begin = Summary { begin: true, ordinal, successor, ..summary.clone() };
+    for summary in [summary, begin] {
+        assert_eq!(heads_with(&plain, &before, (prelude, summary.clone())), [number; 2]);
+        let forged = seal_log(&before, prelude, summary, &[]).expect("an object");
+        plain.store.put(&names::log(prelude.number), &forged.bytes).expect("it is stored");
+        let store = MemoryStore::new();
+        for (name, bytes) in plain.objects() {
+            store.put(&name, &bytes).expect("it is stored");
+        }
+        let record = *plain.cell.0.lock().expect("the cell");
+        let cell = Cell(Arc::new(Mutex::new(record)));
+        let copy = Plain { store: Arc::new(store), cell, keys: plain.keys.clone() };
+        let volume = copy.open(Access::Write).expect("it opens");
+        let mut read = [0; 4096];
+        for (block, value) in [1, 2].into_iter().enumerate() {
+            volume.read_at(block as u64 * 4096, &mut read).expect("a read");
+            assert!(read == [value; 4096]);
+        }
+        plain.store.delete(&names::log(prelude.number)).expect("it is deleted");
+    }
 }

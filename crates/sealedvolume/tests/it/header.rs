@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use atrest_device::{BlockDevice as _, Cause, LockMode, Media as _};
 use atrest_sealedvolume::format::{Kind, names};
-use atrest_sealedvolume::header::{HEADER_LEN, HeaderObject, NewHeader};
+use atrest_sealedvolume::header::{HEADER_LEN, HeaderObject, NewHeader, Replaced};
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
 use atrest_sealedvolume::volume::Patience;
 
@@ -104,6 +104,50 @@ fn a_change_that_any_request_fails_leaves_the_old_header_or_the_new_one() {
             assert_eq!(left.len(), 1, "request {fails}: {left:?}");
         }
     }
+}
+
+/// A store where one may put and not delete.
+struct Keeping(MemoryStore);
+
+impl ObjectStore for Keeping {
+    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
+        self.0.put_new(name, bytes)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.0.put(name, bytes)
+    }
+
+    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.get(name, most)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.get_range(name, offset, len)
+    }
+
+    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+        self.0.list_after(kind, after)
+    }
+
+    fn delete(&self, _: &str) -> Result<(), StoreError> {
+        Err(StoreError::Refused { status: 403 })
+    }
+}
+
+#[test]
+fn a_change_counts_where_what_it_replaces_stays_and_says_so() {
+    let refused = Cause::Refused { status: 403 };
+    let store: Arc<dyn ObjectStore> = Arc::new(Keeping(MemoryStore::new()));
+    assert_eq!(HeaderObject::create(&*store, patience(1), new(b'a')), Ok(true));
+    let header = open(&store);
+    header.write_at(0, &vec![b'b'; HEADER_LEN]).expect("in memory");
+    assert_eq!(header.commit(), Ok(Replaced::Stays(refused)));
+    assert_eq!(letter(&open(&store)), b'b');
+    assert_eq!(header.commit(), Ok(Replaced::Gone), "nothing is changed");
+    header.write_at(0, &vec![b'c'; HEADER_LEN]).expect("in memory");
+    assert_eq!(header.flush().expect_err("what was removed is there").cause, refused);
+    assert_eq!(letter(&open(&store)), b'c');
 }
 
 #[test]

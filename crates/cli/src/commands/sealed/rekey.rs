@@ -2,7 +2,7 @@
 
 use atrest_device::BlockDevice as _;
 use atrest_open::sealed::SealedDevice;
-use atrest_sealedvolume::header::NewHeader;
+use atrest_sealedvolume::header::{NewHeader, Replaced};
 use atrest_sealedvolume::volume::VolumeError;
 use atrest_secret::OsRandom;
 use atrest_volume::{FormatError, FormatOptions, LockedVolume, VolumeKey};
@@ -24,6 +24,8 @@ pub fn rekey(args: &RekeyArgs, output: &Output) -> Result<(), Failure> {
     let failed = |error: VolumeError| at(error.into());
     let opened = Opened::unlock_with(path, args.store.as_deref(), &args.secret, output)?;
     let device = SealedDevice::open(path, true).map_err(|error| at(error.into()))?;
+    // Those who read would miss what is deleted at the end.
+    let _alone = device.store().hold_to_collect().map_err(|error| at(error.into()))?;
     let info = LockedVolume::read(device.header()).map_err(|error| at(error.into()))?.info();
     let (others, tokens) = (info.keyslots.len().saturating_sub(1), info.tokens.len()); // intended: a volume key may have opened it.
     if others + tokens > 0 {
@@ -50,7 +52,12 @@ pub fn rekey(args: &RekeyArgs, output: &Output) -> Result<(), Failure> {
     header.read_at(0, &mut bytes).map_err(|error| at(error.into()))?;
 
     let volume = &opened.volume;
-    let store = || device.header().write_at(0, &bytes).and_then(|()| device.header().flush()).is_ok();
+    let mut replaced = Replaced::Gone;
+    let store = || {
+        device.header().write_at(0, &bytes).map_err(|error| error.cause)?;
+        replaced = device.header().commit()?;
+        Ok(())
+    };
     volume.rekey(&opened.key, &key, store).map_err(failed)?;
     let spinner = progress::spinner("sealing everything anew", output);
     let done = (|| {
@@ -58,13 +65,31 @@ pub fn rekey(args: &RekeyArgs, output: &Output) -> Result<(), Failure> {
         // What was sealed with the old key goes, as far as no snapshot needs it, while that key still says what it is.
         for _ in 0..2 {
             volume.touch()?;
-            volume.collect(volume.garbage()?)?;
+            match volume.collect(volume.garbage()?) {
+                // It needs the old key as long as it is there.
+                Err(VolumeError::Unreachable(error)) => return Ok((rewritten, Err(error))),
+                collected => collected?,
+            }
         }
-        Ok((rewritten, volume.forget_keys()?))
+        Ok((rewritten, Ok(volume.forget_keys()?)))
     })();
     spinner.finish_and_clear();
     let (rewritten, left) = done.map_err(failed)?;
     opened.close(path)?;
+    if let Replaced::Stays(cause) = replaced {
+        return Err(at(Failure::new(
+            Code::Device,
+            format!("it has a new key, but the earlier header could not be deleted, and opens copies of before with its passphrases ({cause})"),
+        )
+        .hint("may these credentials delete objects? Run it again when they may")));
+    }
+    let left = left.map_err(|error| {
+        at(Failure::new(
+            Code::Device,
+            format!("it has a new key, but what the earlier one has sealed could not be deleted ({error})"),
+        )
+        .hint("`atrest gc` deletes it when that is possible again"))
+    })?;
     if rewritten.left > 0 {
         return Err(at(Failure::new(
             Code::Device,

@@ -141,6 +141,7 @@ pub fn gc(args: &GcArgs, output: &Output) -> Result<(), Failure> {
             deleted += garbage.names().len();
             volume.collect(garbage)?;
         }
+        volume.forget_keys()?;
         Ok(())
     })();
     spinner.finish_and_clear();
