@@ -1,5 +1,6 @@
 //! Credentials that a machine or a container is given: the metadata service of EC2 (IMDSv2), and the endpoint for containers.
 
+use atrest_secret::wipe;
 use serde::Deserialize;
 
 use crate::Credentials;
@@ -30,7 +31,7 @@ struct Given {
 pub(crate) fn of_container(container: &Container) -> Option<Credentials> {
     let authorization = container.authorization.as_deref().map(|value| ("authorization", value));
     let headers: Vec<_> = authorization.into_iter().collect();
-    given(&ask(&container.connector, "GET", &container.path, &headers)?)
+    given(ask(&container.connector, "GET", &container.path, &headers)?)
 }
 
 /// What the role of a virtual machine is given; `None` if nobody answers, or the machine has no role.
@@ -42,7 +43,7 @@ pub(crate) fn of_instance(address: &str) -> Option<Credentials> {
     let with = [("x-aws-ec2-metadata-token", token.trim())];
     let role = ask(&service, "GET", PATH, &with)?;
     let role = role.lines().next().map(str::trim).filter(|role| !role.is_empty())?;
-    given(&ask(&service, "GET", &format!("{PATH}{}", crate::sign::encoded(role, None)), &with)?)
+    given(ask(&service, "GET", &format!("{PATH}{}", crate::sign::encoded(role, None)), &with)?)
 }
 
 fn ask(service: &Connector, method: &str, path: &str, headers: &[(&str, &str)]) -> Option<String> {
@@ -54,8 +55,18 @@ fn ask(service: &Connector, method: &str, path: &str, headers: &[(&str, &str)]) 
     text.chars().all(|c| !c.is_control() || c.is_ascii_whitespace()).then_some(text)
 }
 
-fn given(text: &str) -> Option<Credentials> {
-    let given: Given = serde_json::from_str(text).ok()?;
+impl Drop for Given {
+    fn drop(&mut self) {
+        for secret in [Some(&mut self.secret_access_key), self.token.as_mut()].into_iter().flatten() {
+            wipe(&mut std::mem::take(secret).into_bytes());
+        }
+    }
+}
+
+fn given(text: String) -> Option<Credentials> {
+    let given = serde_json::from_str::<Given>(&text);
+    wipe(&mut text.into_bytes());
+    let given = given.ok()?;
     let token = given.token.as_deref().map(str::as_bytes);
     let mut credentials = Credentials::new(&given.access_key_id, given.secret_access_key.as_bytes(), token);
     credentials.expires = match &given.expiration {

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use atrest_secret::wipe;
+
 use crate::S3Error;
 
 /// Longest file.
@@ -14,6 +16,12 @@ const MOST: u64 = 1 << 20;
 /// The settings of one profile. Those of a group, such as `s3`, have its name and a dot before theirs.
 #[derive(Default)]
 pub(crate) struct Profile(BTreeMap<String, String>);
+
+impl Drop for Profile {
+    fn drop(&mut self) {
+        self.0.values_mut().for_each(|value| wipe(&mut std::mem::take(value).into_bytes()));
+    }
+}
 
 impl Profile {
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
@@ -29,12 +37,15 @@ pub(crate) fn read(path: &Path, headings: &[String]) -> Result<Option<Profile>, 
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(_) => return Err(unreadable()),
     };
-    let mut text = String::new();
+    // It never grows: what it had grown out of would keep secrets.
+    let mut text = String::with_capacity(MOST as usize + 1);
     let len = file.take(MOST + 1).read_to_string(&mut text).map_err(|_| unreadable())?;
     if len as u64 > MOST {
         return Err(unreadable());
     }
-    Ok(section(&text, headings))
+    let section = section(&text, headings);
+    wipe(&mut text.into_bytes());
+    Ok(section)
 }
 
 /// Of several sections with the heading a later setting counts.

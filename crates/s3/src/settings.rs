@@ -15,7 +15,7 @@ use crate::{Location, S3Error};
 /// What a region may be made of, as it becomes a part of a host's name.
 const REGION: fn(u8) -> bool = |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
 /// Where a container's agent listens, and that of Kubernetes.
-const AGENTS: [&str; 2] = ["169.254.170.2", "169.254.170.23"];
+const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 const METADATA: &str = "169.254.169.254:80";
 
 /// How S3 is reached.

@@ -13,6 +13,8 @@ use crate::{Location, S3Error, Settings, list};
 
 /// Bytes of an answer that is a list or an error, at most.
 const MOST_TEXT: usize = 8 << 20;
+/// Pages of others' names alone that are read for one list.
+const MOST_PAGES: u32 = 1000;
 /// The object that shows whether the server honours conditions. It stays.
 const PROBE: &str = "t/conditions";
 
@@ -143,7 +145,7 @@ impl ObjectStore for S3Store {
     fn list_lens_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<(String, u64)>, StoreError> {
         let prefix = format!("{}{}/", self.prefix, names::letter(kind));
         let mut last = after.map(|after| format!("{}{after}", self.prefix));
-        loop {
+        for _ in 0..MOST_PAGES {
             // In the order of their names, as they are signed.
             let mut query = format!("list-type=2&prefix={}", sign::encoded(&prefix, None));
             if let Some(last) = &last {
@@ -174,6 +176,7 @@ impl ObjectStore for S3Store {
                 return Err(StoreError::Malformed);
             }
         }
+        Err(StoreError::Malformed)
     }
 
     fn len_of(&self, name: &str) -> Result<Option<u64>, StoreError> {

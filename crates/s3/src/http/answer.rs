@@ -1,5 +1,6 @@
 //! Reading an answer.
 
+use std::fmt;
 use std::io::{ErrorKind, Read};
 
 use super::HttpError;
@@ -12,7 +13,7 @@ const MAX_LINE: usize = 256;
 const MAX_INTERIM: usize = 8;
 
 /// An answer.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub struct Answer {
     /// Its status, 200 to 599.
     pub status: u16,
@@ -22,6 +23,15 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// Whether another request may follow on the connection.
     pub keeps: bool,
+}
+
+/// Without the body, which may be a secret.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Answer");
+        shown.field("status", &self.status).field("len", &self.len).field("keeps", &self.keeps);
+        shown.finish_non_exhaustive()
+    }
 }
 
 struct Head {

@@ -18,6 +18,32 @@ const TOGETHER: usize = 64 << 10;
 
 pub(crate) struct Connection {
     stream: Stream,
+    /// Bytes of an answer that came since the last request. What TLS says for itself, such as that it ends, is none.
+    read: u64,
+}
+
+/// A stream whose bytes are counted, as they come out of TLS.
+struct Counted<'a, S> {
+    stream: &'a mut S,
+    read: &'a mut u64,
+}
+
+impl<S: Read> Read for Counted<'_, S> {
+    fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
+        let len = self.stream.read(place)?;
+        *self.read += len as u64;
+        Ok(len)
+    }
+}
+
+impl<S: Write> Write for Counted<'_, S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 enum Stream {
@@ -35,7 +61,7 @@ impl Connection {
     ) -> Result<Self, HttpError> {
         let stream = connect((host.to_owned(), port), limits.connect)?;
         stream.set_nodelay(true)?;
-        let timed = Timed { stream, stall: limits.stall, end: Instant::now() + limits.whole, read: 0 };
+        let timed = Timed { stream, stall: limits.stall, end: Instant::now() + limits.whole };
         let stream = match tls {
             None => Stream::Plain(timed),
             Some((config, name)) => {
@@ -44,7 +70,7 @@ impl Connection {
                 Stream::Tls(Box::new(StreamOwned::new(client, timed)))
             }
         };
-        Ok(Self { stream })
+        Ok(Self { stream, read: 0 })
     }
 
     /// Sends a request and reads its answer, both before `end`.
@@ -56,7 +82,8 @@ impl Connection {
         end: Instant,
     ) -> Result<Answer, HttpError> {
         let timed = self.timed();
-        (timed.end, timed.stall, timed.read) = (end, limits.stall, 0);
+        (timed.end, timed.stall) = (end, limits.stall);
+        self.read = 0;
         let mut head = format!(
             "{} {} HTTP/1.1\r\nhost: {host}\r\nuser-agent: atrest\r\n",
             request.method, request.target
@@ -72,15 +99,20 @@ impl Connection {
         let (begin, rest) = request.body.split_at(request.body.len().min(TOGETHER));
         head.extend_from_slice(begin);
         let bodiless = request.method == "HEAD";
+        let read = &mut self.read;
         match &mut self.stream {
-            Stream::Plain(stream) => exchange(stream, &head, rest, bodiless, request.most),
-            Stream::Tls(stream) => exchange(&mut **stream, &head, rest, bodiless, request.most),
+            Stream::Plain(stream) => {
+                exchange(&mut Counted { stream, read }, &head, rest, bodiless, request.most)
+            }
+            Stream::Tls(stream) => {
+                exchange(&mut Counted { stream: &mut **stream, read }, &head, rest, bodiless, request.most)
+            }
         }
     }
 
-    /// Whether anything came back since the last request.
-    pub(super) fn has_answered(&mut self) -> bool {
-        self.timed().read > 0
+    /// Whether anything of an answer came since the last request.
+    pub(super) fn has_answered(&self) -> bool {
+        self.read > 0
     }
 
     fn timed(&mut self) -> &mut Timed {
@@ -114,8 +146,6 @@ struct Timed {
     stream: TcpStream,
     stall: Duration,
     end: Instant,
-    /// Bytes that came since the last request.
-    read: u64,
 }
 
 impl Timed {
@@ -128,9 +158,7 @@ impl Timed {
 impl Read for Timed {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
-        let len = self.stream.read(place)?;
-        self.read += len as u64;
-        Ok(len)
+        self.stream.read(place)
     }
 }
 

@@ -127,7 +127,16 @@ impl Connector {
     pub(crate) fn ask_once(&self, request: &Request<'_>, limits: Limits) -> Result<Answer, HttpError> {
         let end = Instant::now() + limits.whole;
         let mut new = Connection::open(&self.host, self.port, self.tls.as_ref(), limits)?;
-        new.ask(&self.host, request, limits, end)
+        new.ask(&self.name(), request, limits, end)
+    }
+
+    /// As it stands in a head: an address of IPv6 in brackets, and the port unless everybody knows it.
+    fn name(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        match (&self.tls, self.port) {
+            (Some(_), 443) | (None, 80) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
     }
 
     fn take_idle(&self) -> Option<Connection> {
@@ -142,5 +151,22 @@ impl Connector {
             idle.push((connection, Instant::now()));
         }
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_named_with_brackets_and_its_port() {
+        for (host, port, name) in [
+            ("169.254.169.254", 80, "169.254.169.254"),
+            ("localhost", 8080, "localhost:8080"),
+            ("fd00:ec2::23", 80, "[fd00:ec2::23]"),
+            ("::1", 81, "[::1]:81"),
+        ] {
+            assert_eq!(Connector::plain(host, port).name(), name);
+        }
     }
 }
