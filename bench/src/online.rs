@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use atrest_engine::reencrypt::{Online, RewriteError, RewriteOptions, run};
+use atrest_engine::reencrypt::{Online, RewriteError, RewriteOptions, Served, run};
 use atrest_engine::{Access, DiskOptions, FileDevice};
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::reencrypt::{ReencryptOptions, ResilienceKind};
@@ -85,7 +85,7 @@ fn round(dir: &Path, resilience: ResilienceKind) -> Result<Round, Box<dyn Error>
         let work = scope.spawn(move || {
             let mut options = RewriteOptions::default();
             (options.threads, options.zone) = (1, ZONE);
-            (options.cancel, options.online) = (Some(cancel), Some(&**online));
+            (options.cancel, options.online) = (Some(cancel), Some(&**online as &dyn Served));
             let mut done = 0;
             let result = run(rewriting, options, &mut |now: u64, _: u64| done = now);
             (result.map(drop), done)

@@ -198,12 +198,11 @@ fn cascade(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<dyn E
     Ok(())
 }
 
+/// Decrypts data units, of which the first has that number.
+type Decrypt<'a> = dyn Fn(DataUnitIndex, &mut [u8]) -> Result<(), String> + Sync + 'a;
+
 /// GB/s over as many bytes, by that many threads.
-fn in_the_cache(
-    decrypt: &(dyn Fn(DataUnitIndex, &mut [u8]) -> Result<(), String> + Sync),
-    size: usize,
-    threads: usize,
-) -> Result<f64, Box<dyn Error>> {
+fn in_the_cache(decrypt: &Decrypt<'_>, size: usize, threads: usize) -> Result<f64, Box<dyn Error>> {
     let begun = Instant::now();
     let done: Result<Vec<()>, String> = thread::scope(|scope| {
         let work = || {

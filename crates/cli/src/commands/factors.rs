@@ -340,7 +340,7 @@ fn refuse_twin(args: &KeyReplaceArgs, token: &Token) -> Result<(), Failure> {
     }
 }
 
-/// As [`enrol::keyslot_options`] has them made.
+/// Whether a keyslot derives its key as those do that [`enrol::keyslot_options`] makes.
 fn is_for_factors(kdf: &KdfInfo) -> bool {
     kdf.kind == "pbkdf2" && kdf.hash.as_deref() == Some("sha512") && kdf.iterations == enrol::ITERATIONS
 }
