@@ -6,6 +6,7 @@ use crate::block::Direction;
 use crate::data_unit::{DataUnitCipher, by_inherent_methods};
 use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
+use crate::mode::Mode;
 use crate::options::{MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Run, RunError};
 use crate::spec::CipherSpec;
@@ -17,6 +18,8 @@ pub struct Mapper {
     may_encrypt: bool,
     /// Whether a run may begin and end within a data unit, at any multiple of 16 bytes.
     takes_parts: bool,
+    /// Whether a run takes little of the stack: those in parts do, but for XEX with one key, which keeps masks for many blocks.
+    is_shallow: bool,
     /// Whether that is so of the mode.
     mode_is_constant_time: bool,
 }
@@ -43,8 +46,9 @@ impl Mapper {
         let facts = spec.mode.facts();
         let may_encrypt = options.single_snapshot || !facts.single_snapshot;
         let (takes_parts, mode_is_constant_time) = (spec.takes_parts(), facts.constant_time);
+        let is_shallow = takes_parts && spec.mode != Mode::Xex1;
         let keyed = AnyKeyed::new(spec, key, options)?;
-        Ok(Self { keyed, numbering, may_encrypt, takes_parts, mode_is_constant_time })
+        Ok(Self { keyed, numbering, may_encrypt, takes_parts, is_shallow, mode_is_constant_time })
     }
 
     /// Bytes under one tweak.
@@ -151,7 +155,7 @@ impl Mapper {
     ) -> Result<(), RunError> {
         self.permit(direction)?;
         if let Some(position) = self.numbering.position(first, len)? {
-            self.keyed.run_without_traces(self.takes_parts, direction, position, run)?;
+            self.keyed.run_without_traces(self.is_shallow, direction, position, run)?;
         }
         Ok(())
     }
@@ -166,7 +170,7 @@ impl Mapper {
         self.permit(direction)?;
         let granularity = self.granularity();
         if let Some(position) = self.numbering.position_at(unit, offset, bytes.len(), granularity)? {
-            self.keyed.run_without_traces(self.takes_parts, direction, position, Run::in_place(bytes))?;
+            self.keyed.run_without_traces(self.is_shallow, direction, position, Run::in_place(bytes))?;
         }
         Ok(())
     }

@@ -128,7 +128,7 @@ impl RunError {
 /// `tests/stack.rs` fails if one goes below it.
 pub(crate) const WIPED_STACK: usize = 24 << 10;
 
-/// Stack below a run in XTS, XEX or ECB that is wiped after it. Those runs take 11 KiB at most. A short run must not wait for
+/// Stack below a run in XTS or ECB that is wiped after it. Those runs take 11 KiB at most. A short run must not wait for
 /// a wipe that takes longer than itself: 24 KiB take 215 ns, and 512 bytes of AES-XTS take 120 ns.
 pub(crate) const WIPED_SHALLOW: usize = 12 << 10;
 

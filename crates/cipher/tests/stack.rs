@@ -146,7 +146,7 @@ impl Deepest {
 
     fn of(self, spec: &CipherSpec) -> usize {
         let spec = spec.to_string();
-        let is_shallow = ["-xts-", "-xex1-", "-ecb"].iter().any(|mode| spec.contains(mode));
+        let is_shallow = ["-xts-", "-ecb"].iter().any(|mode| spec.contains(mode));
         match is_shallow {
             // Several keys in turn are expanded on the stack, and all that the crate ever wipes is wiped after them.
             _ if spec.starts_with("aes:") => self.deep - WIPED + WIPED_STACK,

@@ -1,7 +1,9 @@
 //! Things that are had or lost as one. Two factors that are one thing would count twice.
 
+#[cfg(feature = "shares")]
 use serde_json::Value;
 
+#[cfg(feature = "shares")]
 use super::recovery;
 
 /// What a factor is, where another one may be the same.
@@ -29,6 +31,7 @@ impl Thing {
     }
 
     /// That which a token's text without keyslots is about, as far as others may be the same.
+    #[cfg(feature = "shares")]
     pub(super) fn of(how: &Value) -> Option<Self> {
         match how.get("type")?.as_str()? {
             "systemd-tpm2" => Some(Self::Tpm),
