@@ -2,15 +2,15 @@
 
 use atrest_open::sealed::Place;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{FormatId, Keys};
-use atrest_sealedvolume::header::{HeaderObject, NewHeader};
-use atrest_sealedvolume::volume::{Freshness, OpenError, Settings, VolumeError};
-use atrest_secret::{OsRandom, Random};
+use atrest_sealedvolume::format::FormatId;
+use atrest_sealedvolume::volume::VolumeError;
+use atrest_secret::OsRandom;
 use atrest_volume::{FormatError, FormatOptions, VolumeKey};
 use serde_json::json;
 
 use super::Opened;
-use super::format::{KEY_LEN, WINDOW, fill, look, make, new_store};
+use super::beginning::{Begun, KEY_LEN, NewVolume, WINDOW};
+use super::format::{look, new_store};
 use crate::args::sealed::{CloneArgs, FlattenArgs};
 use crate::commands::options;
 use crate::commands::text::counted;
@@ -25,7 +25,7 @@ pub fn clone(args: &CloneArgs, output: &Output) -> Result<(), Failure> {
     let place = Place::parse(to).map_err(|error| at(error.into()))?;
     let url = path.to_str().ok_or_else(|| of_parent(Failure::parameters("the URL is no UTF-8")))?;
     look(&place).map_err(at)?;
-    let mut trusted = args.new_store.as_deref().map(|store| new_store(store, output)).transpose()?;
+    let trusted = args.new_store.as_deref().map(|store| new_store(store, output)).transpose()?;
     let parent = Opened::unlock_with(path, args.store.as_deref(), &args.secret, output)?;
     let failed = |error: VolumeError| of_parent(error.into());
     let all = parent.volume.snapshots().map_err(failed)?;
@@ -34,45 +34,33 @@ pub fn clone(args: &CloneArgs, output: &Output) -> Result<(), Failure> {
     let origin = parent.volume.origin(snapshot, &parent.key, url).map_err(failed)?;
 
     let key = VolumeKey::generate(KEY_LEN, &mut OsRandom).map_err(FormatError::from)?;
-    let mut format = [0; 16];
-    OsRandom.fill(&mut format).map_err(FormatError::from)?;
     let prompt = format!("New passphrase for {}", to.display());
     let passphrase = Source::from(&args.new_passphrase).read_new(&prompt, output)?;
-    let header = NewHeader::new();
     let options =
         FormatOptions { keyslot: options::keyslot(&args.pbkdf, None, None)?, ..FormatOptions::default() };
-    let uuid = fill(&header, (&key, format), &passphrase, options, output).map_err(at)?;
-    let keys = Keys::new(&key, format).map_err(|error| at(Failure::new(Code::Device, error)))?;
-    let store = make(&place).map_err(at)?;
-    let _held = store.hold().map_err(|error| at(error.into()))?;
-    let mut settings = Settings::default();
-    let first = HeaderObject::create(&*store, settings.patience, header).map_err(|error| at(error.into()))?;
-    if !first {
-        return Err(at(OpenError::NotEmpty.into()));
-    }
-    let mut freshness = match trusted.take() {
-        Some(file) => Freshness::Record(Box::new(file)),
-        None => Freshness::Nothing,
-    };
-    // The snapshot is kept before there is anything that needs it.
-    parent.volume.keep_for(snapshot, format).map_err(failed)?;
-    SealedVolume::format_clone(store, keys, &mut freshness, (origin, WINDOW), &mut settings)
-        .map_err(|error| at(error.into()))?;
+    let new = NewVolume { place: &place, key, passphrase, options, trusted };
+    let made = new.begin(output, at, |begun| {
+        // The snapshot is kept before there is anything that needs it.
+        parent.volume.keep_for(snapshot, begun.format).map_err(failed)?;
+        let Begun { store, keys, freshness, settings, .. } = begun;
+        SealedVolume::format_clone(store, keys, freshness, (origin, WINDOW), settings)
+            .map_err(|error| at(error.into()))
+    })?;
     parent.close(path)?;
-    if let Freshness::Nothing = freshness {
+    if args.new_store.is_none() {
         output.warn(format_args!(
             "{}: without --new-store nobody notices that all of the objects are put back to an older state",
             to.display()
         ));
     }
     output.done(
-        &json!({ "path": path_text(to), "uuid": uuid, "clone": shown(format), "snapshot": args.name,
+        &json!({ "path": path_text(to), "uuid": made.uuid, "clone": shown(made.format), "snapshot": args.name,
                  "store": args.new_store.as_deref().map(path_text) }),
         &format!(
             "{}: clone of snapshot \"{}\" of {url}, which is kept for {}",
             to.display(),
             args.name,
-            shown(format)
+            shown(made.format)
         ),
     )
 }

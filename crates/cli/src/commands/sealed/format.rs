@@ -1,33 +1,24 @@
 //! `atrest format --type sealed URL`.
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::Arc;
 
 use atrest_device::TrustedStore as _;
 use atrest_engine::flash::FlashOpenError;
 use atrest_engine::{TrustedFile, TrustedFileError};
 use atrest_open::sealed::Place;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{BLOCK_LEN, Keys, Kind, MOST_BLOCKS};
-use atrest_sealedvolume::header::{HeaderObject, NewHeader};
-use atrest_sealedvolume::store::ObjectStore;
-use atrest_sealedvolume::volume::{Freshness, OpenError, Settings};
-use atrest_secret::{OsRandom, Passphrase, Random};
-use atrest_volume::{Devices, FormatError, FormatOptions, VolumeFormat, VolumeKey};
+use atrest_sealedvolume::format::{BLOCK_LEN, Kind, MOST_BLOCKS};
+use atrest_sealedvolume::volume::OpenError;
+use atrest_secret::OsRandom;
+use atrest_volume::{FormatError, FormatOptions, VolumeKey};
 use serde_json::json;
 
+use super::beginning::{KEY_LEN, NewVolume, WINDOW};
 use crate::args::format::{FormatArgs, LuksType};
 use crate::commands::options;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
-use crate::progress;
 use crate::secrets::{self, Source};
-
-/// Bytes in the volume key.
-pub(super) const KEY_LEN: usize = 32;
-/// Numbers of objects that may be under way at once.
-pub(super) const WINDOW: u8 = 32;
 
 pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.path;
@@ -42,14 +33,11 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     }
     let place = Place::parse(path).map_err(|error| at(error.into()))?;
     look(&place).map_err(at)?;
-    let mut trusted = args.flash.sealed.store.as_deref().map(|store| new_store(store, output)).transpose()?;
+    let trusted = args.flash.sealed.store.as_deref().map(|store| new_store(store, output)).transpose()?;
     let key = volume_key(args, output)?;
     let prompt = format!("New passphrase for {}", path.display());
     let passphrase = Source::from(&args.passphrase).read_new(&prompt, output)?;
 
-    let mut format = [0; 16];
-    OsRandom.fill(&mut format).map_err(FormatError::from)?;
-    let header = NewHeader::new();
     let options = FormatOptions {
         uuid: args.uuid.clone(),
         label: args.label.clone(),
@@ -57,64 +45,23 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
         keyslot: options::keyslot(&args.pbkdf, args.key_slot, None)?,
         ..FormatOptions::default()
     };
-    let uuid = fill(&header, (&key, format), &passphrase, options, output).map_err(at)?;
-
-    let keys = Keys::new(&key, format).map_err(|error| at(Failure::new(Code::Device, error)))?;
-    let store = make(&place).map_err(at)?;
-    let _held = store.hold().map_err(|error| at(error.into()))?;
-    let mut settings = Settings::default();
-    let first = HeaderObject::create(&*store, settings.patience, header).map_err(|error| at(error.into()))?;
-    if !first {
-        return Err(at(OpenError::NotEmpty.into()));
-    }
-    let mut freshness = match trusted.take() {
-        Some(file) => Freshness::Record(Box::new(file)),
-        None => Freshness::Nothing,
-    };
     let size = (bytes / BLOCK_LEN as u64, WINDOW);
-    SealedVolume::format(store, keys, &mut freshness, size, &mut settings)
-        .map_err(|error| at(error.into()))?;
-    if let Freshness::Nothing = freshness {
+    let new = NewVolume { place: &place, key, passphrase, options, trusted };
+    let made = new.begin(output, at, |begun| {
+        SealedVolume::format(begun.store, begun.keys, begun.freshness, size, begun.settings)
+            .map_err(|error| at(error.into()))
+    })?;
+    if args.flash.sealed.store.is_none() {
         output.warn(format_args!(
             "{}: without --store nobody notices that all of the objects are put back to an older state",
             path.display()
         ));
     }
     output.done(
-        &json!({ "path": path_text(path), "type": "sealed", "uuid": uuid, "size": bytes,
+        &json!({ "path": path_text(path), "type": "sealed", "uuid": made.uuid, "size": bytes,
                  "store": args.flash.sealed.store.as_deref().map(path_text) }),
-        &format!("{}: new sealed volume of {bytes} bytes, UUID {uuid}", path.display()),
+        &format!("{}: new sealed volume of {bytes} bytes, UUID {}", path.display(), made.uuid),
     )
-}
-
-/// The store at a place that is to hold a new volume, its directory made if there is none.
-pub(super) fn make(place: &Place) -> Result<Arc<dyn ObjectStore>, Failure> {
-    if let Place::Directory(directory) = place {
-        make_directory(directory)?;
-    }
-    Ok(place.store()?)
-}
-
-/// Makes the header that holds a volume's key, with one keyslot. Returns its UUID.
-pub(super) fn fill(
-    header: &NewHeader,
-    (key, format): (&VolumeKey, [u8; 16]),
-    passphrase: &Passphrase,
-    options: FormatOptions,
-    output: &Output,
-) -> Result<String, Failure> {
-    let data = NewHeader::new();
-    let options = FormatOptions {
-        sealed: Some(format),
-        volume_key: Some(VolumeKey::copy_from(key.expose())),
-        data_unit: Some(BLOCK_LEN as u32), // 4096
-        ..options
-    };
-    let spinner = progress::spinner("measuring and deriving the key", output);
-    let made =
-        atrest_volume::format(Devices::detached(header, &data), VolumeFormat::Luks2, passphrase, &options);
-    spinner.finish_and_clear();
-    Ok(made?.uuid().to_owned())
 }
 
 /// Options of other kinds of volumes are mistakes, not wishes.
@@ -182,18 +129,6 @@ pub(super) fn look(place: &Place) -> Result<(), Failure> {
             Ok(store.probe()?)
         }
     }
-}
-
-fn make_directory(place: &Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::io(&error).at(place);
-    match std::fs::DirBuilder::new().mode(0o700).create(place) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(error) => return Err(failed(error)),
-    }
-    // The volume is as durable as the name of its directory.
-    let parent = place.parent().unwrap_or(place); // intended: `/` is in no other one.
-    std::fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)
 }
 
 /// The file that becomes the trusted store. One that belongs to a volume is asked about.

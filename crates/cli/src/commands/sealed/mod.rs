@@ -1,5 +1,6 @@
 //! Sealed volumes: a store of objects, by its URL, in place of a file or device.
 
+mod beginning;
 mod clones;
 mod format;
 mod hand_over;

@@ -9,7 +9,7 @@ use atrest_volume::{FormatError, FormatOptions, LockedVolume, VolumeKey};
 use serde_json::json;
 
 use super::Opened;
-use super::format::{KEY_LEN, fill};
+use super::beginning::{KEY_LEN, fill};
 use crate::args::sealed::RekeyArgs;
 use crate::commands::options;
 use crate::commands::text::counted;
