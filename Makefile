@@ -1,6 +1,6 @@
 # The commands of the project. Each installs first what it needs and nothing else (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build install uninstall deb static demo test test-full coverage bench bench-embedded bench-trees fuzz mutants lint doc clean
+.PHONY: all setup build install uninstall deb static demo test test-full coverage site bench bench-embedded bench-trees fuzz mutants lint doc clean
 
 all: build
 
@@ -54,6 +54,11 @@ test-full:
 coverage:
 	scripts/setup coverage
 	scripts/coverage $(COVERAGE)
+
+# The documentation as a book, in target/book. Every link in it is checked.
+site:
+	scripts/setup site
+	scripts/site
 
 # Writes the ratios to BENCHMARKS.md, losses too.
 bench: setup
