@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, chown};
 
-use crate::common::Scratch;
+use crate::common::{CHEAP, Scratch};
 
 /// An account of every Debian without rights of its own.
 const NOBODY: u32 = 65534;
@@ -28,20 +28,18 @@ fn cryptsetup_opens_no_volume_for_an_ordinary_user() {
 #[test]
 fn qemu_and_nbdkit_open_luks1_and_not_luks2() {
     for (kind, opens) in [("luks1", true), ("luks2", false)] {
-        let scratch = Scratch::with_volume_of(kind);
+        let scratch = with_volume_of(kind);
         assert_eq!(read_by_nbdkit(&scratch, kind).is_ok(), opens, "nbdkit, {kind}");
         let image = "driver=luks,key-secret=p,file.driver=file,file.filename=vol";
-        let ran = scratch.tool(
-            "qemu-img",
-            &["info", "--object", "secret,id=p,file=key", "--image-opts", image],
-        );
+        let ran =
+            scratch.tool("qemu-img", &["info", "--object", "secret,id=p,file=key", "--image-opts", image]);
         assert_eq!(ran.code == 0, opens, "qemu-img, {kind}: {}", ran.stderr);
     }
 }
 
 #[test]
 fn nbdkit_hands_out_changed_data() {
-    let scratch = Scratch::with_volume_of("luks1");
+    let scratch = with_volume_of("luks1");
     let before = read_by_nbdkit(&scratch, "before").expect("it opens");
     let mut bytes = scratch.read("vol");
     let last = bytes.len() - 1;
@@ -49,6 +47,15 @@ fn nbdkit_hands_out_changed_data() {
     scratch.file("vol", bytes);
     let after = read_by_nbdkit(&scratch, "after").expect("it opens all the same");
     assert_ne!(before, after, "the change is in the ciphertext");
+}
+
+/// A volume whose passphrase has no newline at its end: nbdkit leaves one out, and qemu does not.
+fn with_volume_of(kind: &str) -> Scratch {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse");
+    let args = ["format", "--size", "20M", "--type", kind, "--key-file", "key", "vol"];
+    scratch.atrest(&[&args[..], &CHEAP].concat()).ok();
+    scratch
 }
 
 /// The plaintext of `vol` by nbdkit's filter, or what the filter says.
@@ -95,9 +102,10 @@ type Marks = BTreeMap<String, char>;
 
 /// README's table: for each row the mark of each program.
 fn table(readme: &str) -> BTreeMap<String, Marks> {
-    let mut lines = readme.lines().filter(|line| line.starts_with('|')).map(|line| {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
-    });
+    let mut lines = readme
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>());
     let programs = lines.next().expect("a heading");
     lines
         .skip(1)
@@ -117,7 +125,7 @@ fn reasons(page: &str) -> BTreeMap<String, Marks> {
         let mut marks = Marks::new();
         for item in body.split("\n* ").skip(1) {
             let (who, why) = item.split_once(':').expect("a reason");
-            assert!(why.trim().len() > 20, "{heading}: {item}");
+            assert!(why.trim().len() > 10, "{heading}: {item}");
             // Programs with one reason stand side by side, each with its mark: "qemu, nbdkit –" is one column.
             for program in who.split_inclusive(['✔', '◐', '–']) {
                 let mark = program.chars().last().expect("a mark");
