@@ -46,6 +46,8 @@ test-full:
 	cargo build --locked --release --package atrest-cli
 	scripts/foreign-images
 	scripts/cryptroot
+	scripts/setup site
+	scripts/site
 	scripts/try-deb "$$(scripts/deb)" "$$(scripts/deb --version 99)"
 	scripts/static x86_64-unknown-linux-musl
 	scripts/boot-guests

@@ -12,6 +12,10 @@ FENCE = re.compile(r"^\s*(```+|~~~+)\s*(.*)$")
 TABLE_RULE = re.compile(r"^\s*\|?[\s:|-]+\|?\s*$")
 
 
+class Unclosed(ValueError):
+    """A fence or a comment without an end: the rest of the page would be taken for a part of it."""
+
+
 @dataclass
 class Piece:
     """A part of a page. Kinds: paragraph, item, cell, fence, indented."""
@@ -55,6 +59,8 @@ def pieces(lines):
             while index < len(lines) and not lines[index].strip().startswith(fenced[1]):
                 text.append(lines[index])
                 index += 1
+            if index == len(lines):
+                raise Unclosed(f"the fence of line {number} has no end")
             index += 1
             found.append(Piece("fence", number, outdented(text), fenced[2].strip(), tuple(comments)))
             comments = []
@@ -65,6 +71,8 @@ def pieces(lines):
             while "-->" not in lines[index] and index + 1 < len(lines):
                 index += 1
                 text.append(lines[index].strip())
+            if "-->" not in lines[index]:
+                raise Unclosed(f"the comment of line {number} has no end")
             comments.append(" ".join(text).removeprefix("<!--").removesuffix("-->").strip())
             index += 1
             continue
