@@ -62,8 +62,8 @@ fn a_block_that_does_not_run_says_why_and_which_test_runs_it() {
     assert!(nameless.stdout.contains("page.md:2: the comment must be"), "{}", nameless.stdout);
     let unknown = page("<!-- not run: needs a board; no_test_of_that_name -->\n```sh\nflash it\n```\n");
     assert!(unknown.stdout.contains("no test or script no_test_of_that_name"), "{}", unknown.stdout);
-    let speechless = page("# Page\n\n```\nwhat is this?\n```\n");
-    assert!(speechless.stdout.contains("page.md:3: a fence without a language"), "{}", speechless.stdout);
+    let speechless = page("# Page\n\n```\natrest info disk.img\n```\n");
+    assert!(speechless.stdout.contains("page.md:3: commands in a fence without a language"), "{}", speechless.stdout);
     assert_eq!([nameless.code, unknown.code, speechless.code], [1; 3]);
 }
 
