@@ -63,7 +63,11 @@ fn a_block_that_does_not_run_says_why_and_which_test_runs_it() {
     let unknown = page("<!-- not run: needs a board; no_test_of_that_name -->\n```sh\nflash it\n```\n");
     assert!(unknown.stdout.contains("no test or script no_test_of_that_name"), "{}", unknown.stdout);
     let speechless = page("# Page\n\n```\natrest info disk.img\n```\n");
-    assert!(speechless.stdout.contains("page.md:3: commands in a fence without a language"), "{}", speechless.stdout);
+    assert!(
+        speechless.stdout.contains("page.md:3: commands in a fence without a language"),
+        "{}",
+        speechless.stdout
+    );
     assert_eq!([nameless.code, unknown.code, speechless.code], [1; 3]);
 }
 

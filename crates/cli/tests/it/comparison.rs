@@ -63,7 +63,7 @@ fn read_by_nbdkit(scratch: &Scratch, out: &str) -> Result<Vec<u8>, String> {
     let copy = format!("nbdcopy \"$uri\" {out}.plain");
     let args = ["-U", "-", "--filter=luks", "file", "vol", "passphrase=+key", "--run", &copy];
     let ran = scratch.tool("nbdkit", &args);
-    if ran.code == 0 { Ok(scratch.read(&format!("{out}.plain"))) } else { Err(ran.stderr) }
+    if ran.code == 0 { Ok(scratch.read(format!("{out}.plain"))) } else { Err(ran.stderr) }
 }
 
 #[test]
