@@ -36,6 +36,19 @@ def names():
     return sorted(name for name in set(listed) if ("/" not in name or name.startswith("docs/")) and (ROOT / name).exists())
 
 
+def listed(path):
+    """The pages that a list names, which only shrinks."""
+    named = [line.split("#")[0].strip() for line in path.read_text().splitlines()]
+    return [name for name in named if name]
+
+
+def shrink(path, stays):
+    """Takes those off a list that are gone, or need not stay."""
+    lines = path.read_text().splitlines()
+    kept = [line for line in lines if line.startswith("#") or (ROOT / line).exists() and stays(line)]
+    path.write_text("\n".join(kept) + "\n")
+
+
 def pieces(lines):
     """All parts of a page, in order."""
     found, comments = [], []
