@@ -1,6 +1,6 @@
 # The commands of the project. Each installs first what it needs and nothing else (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build install uninstall deb static demo test test-full coverage bench bench-embedded bench-trees fuzz mutants lint doc clean
+.PHONY: all setup build install uninstall deb static demo test test-full coverage site bench bench-embedded bench-trees fuzz mutants lint doc clean
 
 all: build
 
@@ -46,6 +46,8 @@ test-full:
 	cargo build --locked --release --package atrest-cli
 	scripts/foreign-images
 	scripts/cryptroot
+	scripts/setup site
+	scripts/site
 	scripts/try-deb "$$(scripts/deb)" "$$(scripts/deb --version 99)"
 	scripts/static x86_64-unknown-linux-musl
 	scripts/boot-guests
@@ -54,6 +56,11 @@ test-full:
 coverage:
 	scripts/setup coverage
 	scripts/coverage $(COVERAGE)
+
+# The documentation as a book, in target/book. Every link in it is checked.
+site:
+	scripts/setup site
+	scripts/site
 
 # Writes the ratios to BENCHMARKS.md, losses too.
 bench: setup

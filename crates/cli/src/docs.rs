@@ -100,6 +100,34 @@ fn reference() -> String {
         let _ = writeln!(out, "* `{}` {}", synopsis(arg), help(arg));
     }
     out.push('\n');
+    out.lines().map(wrapped).collect()
+}
+
+/// The longest line of a page.
+const WIDTH: usize = 120;
+
+/// A line of Markdown as several, of which the later ones go on with an item of a list.
+fn wrapped(line: &str) -> String {
+    let (mut out, mut length) = (String::new(), 0);
+    let indent = if line.starts_with("* ") { "  " } else { "" };
+    for (number, word) in line.split(' ').enumerate() {
+        let width = word.chars().count();
+        // A line must not begin with what begins a list or a heading.
+        let begins_something = ["-", "+", "*"].contains(&word)
+            || word.starts_with(['#', '|', '>'])
+            || word.trim_end_matches(['.', ')']).parse::<u32>().is_ok();
+        if number > 0 && length + 1 + width > WIDTH - 4 && !begins_something {
+            out.push('\n');
+            out.push_str(indent);
+            length = indent.len();
+        } else if number > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += width;
+    }
+    out.push('\n');
     out
 }
 

@@ -36,7 +36,7 @@ pub struct ConvertArgs {
     /// Without DST: the version that SRC is to be of.
     #[arg(long = "type", value_name = "TYPE", value_enum, conflicts_with = "destination")]
     pub kind: Option<LuksVersion>,
-    /// Kind of the volume SRC. `luks` finds out whether it is LUKS1 or LUKS2.
+    /// Kind of the volume SRC. `luks` detects whether it is LUKS1 or LUKS2.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = VolumeType::Luks)]
     pub from: VolumeType,
     /// The header of SRC lies in this file instead of in front of the data.

@@ -29,11 +29,11 @@ impl FscryptArgs {
 /// Protectors that google/fscrypt keeps in the filesystem.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ProtectorArgs {
-    /// Unlock the policies of this protector of google/fscrypt, which is named by its descriptor or its name (`atrest tree policies`
-    /// lists both), or by nothing if there is only one. Its passphrase is asked for, or taken from FILE without the newline that ends
-    /// it; a raw key is all 32 bytes of FILE. `-` reads standard input to its end, /dev/fd/N a descriptor. A protector that lies on
-    /// another filesystem is named as in `fscrypt unlock --unlock-with`: PLACE:DESCRIPTOR, where PLACE is the directory in which that
-    /// filesystem is mounted, or its image. Can be given more than once.
+    /// Unlock the policies of this protector of google/fscrypt. Say its descriptor or its name (`atrest tree policies` lists both), or
+    /// nothing if there is only one. Its passphrase is asked for, or taken from FILE without the newline that ends it. A raw key is all
+    /// 32 bytes of FILE. `-` reads standard input to its end, /dev/fd/N a descriptor. Name a protector on another filesystem as in
+    /// `fscrypt unlock --unlock-with`: PLACE:DESCRIPTOR, where PLACE is the directory in which that filesystem is mounted, or its
+    /// image. Can be given more than once.
     #[arg(long, value_name = "[PLACE:]PROTECTOR[=FILE]")]
     pub fscrypt_protector: Vec<FscryptProtector>,
 }

@@ -167,7 +167,7 @@ pub struct KernelArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Volume")]
 pub struct UnlockArgs {
-    /// Kind of volume. `luks` finds out whether it is LUKS1 or LUKS2.
+    /// Kind of volume. `luks` detects whether it is LUKS1 or LUKS2.
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = VolumeType::Luks)]
     pub kind: VolumeType,
     /// The header lies in this file instead of in front of the data.

@@ -2,9 +2,11 @@
 
 mod bad_input;
 mod bitlocker;
+mod book;
 mod bulk;
 mod clevis;
 mod common;
+mod comparison;
 mod convert;
 mod cryptsetup;
 mod damaged_fat;
