@@ -93,17 +93,19 @@ pub fn measure(
 fn note(cipher: Cipher) -> &'static str {
     match cipher {
         Cipher::CbcEssiv => {
-            "Peers know CBC only: their own AES makes the IVs of a run in one call, then they get a data unit per call \
-             (ipsec-mb: as many as it wants)."
+            "Peers know only CBC. Their own AES makes the IVs of a run in one call. Then they get a data unit per \
+             call (ipsec-mb: as many as it wants)."
         }
         Cipher::Adiantum12 => {
-            "The code of the authors of Adiantum, HPolyC and HCTR2 comes from no registry. \"Scaled\" is its speed on another \
-             machine (`bench/src/peers/authors.rs`) times what OpenSSL 3.0's AES-256-XTS reaches here by what it reached \
-             there. That is a guess, and too low where AES is slow beside other vector instructions."
+            "The code of the authors of Adiantum, HPolyC and HCTR2 comes from no registry. \"Scaled\" is its \
+             speed on another machine (`bench/src/peers/authors.rs`), times the speed of OpenSSL 3.0's \
+             AES-256-XTS here, by its speed there. That is a guess. It is too low where AES is slow beside other \
+             vector instructions."
         }
         Cipher::Aes256Xts | Cipher::Hctr2 => {
-            "`xts-mode` and `hctr2-rs` stand on the `aes` crate, a block at a time. By the luck of what the compiler puts inline, \
-             builds of the same sources differ: 0.15 to 1.2 GB/s (XTS) and 0.13 to 0.5 GB/s (HCTR2) were seen on one machine."
+            "`xts-mode` and `hctr2-rs` use the `aes` crate, a block at a time. Builds of the same sources differ, \
+             because the compiler inlines by chance. One machine had 0.15 to 1.2 GB/s (XTS) and 0.13 to 0.5 GB/s \
+             (HCTR2)."
         }
         _ => "",
     }

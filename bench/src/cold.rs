@@ -55,8 +55,9 @@ pub fn measure(plan: &Plan, report: &mut Report) -> Result<(), Box<dyn Error>> {
     mount.wait()?;
     report.table(
         &format!("A cold file: a LUKS1 volume of {} MiB on disk, mounted, against the plain file", plan.size >> 20),
-        "fio, one thread, through the page cache for the plain file as through FUSE's server for the volume. The ratio is the mounted \
-         volume by the plain file. Read from the disk: bytes for each request, so that what is beyond its size was read ahead.",
+        "fio, one thread. The plain file is read through the page cache, the volume through FUSE's server. \
+         The ratio is the mounted volume by the plain file. \"Read from the disk\" is bytes for each request. \
+         Bytes beyond its size were read ahead.",
         &["work", "atrest, requests/s", "plain file", "ratio", "read from the disk, atrest", "plain file"],
         rows,
     );

@@ -56,7 +56,7 @@ pub fn nbd(plan: &Plan, volume: &VolumeFile, dir: &Path, report: &mut Report) ->
             .collect();
     report.table(
         &format!("NBD: reading a {} MiB LUKS1 volume by `nbdcopy SOCKET null:`", volume.size >> 20),
-        "GB/s; server and client share the cores.",
+        "GB/s. Server and client share the cores.",
         &["against", "atrest", "peer", "ratio", "target"],
         rows,
     );

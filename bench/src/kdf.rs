@@ -65,7 +65,7 @@ fn pbkdf2(plan: &Plan, peers: &Peers, report: &mut Report) -> Result<(), Box<dyn
     let ours = rows[0].1;
     report.table(
         "PBKDF2-SHA256, a key of 64 bytes",
-        "Millions of iterations per second of CPU time; each is two, one for either half of the key.",
+        "Millions of iterations per second of CPU time. Each counts as two, one for each half of the key.",
         &["who", "M iterations/s", "atrest by it"],
         rows.iter()
             .map(|(name, speed)| vec![(*name).into(), format!("{speed:.3}"), format!("{:.2}", ours / speed)])

@@ -131,9 +131,9 @@ pub fn measure(
     std::fs::remove_file(&plain_file)?;
     report.table(
         &format!("FUSE: a mounted LUKS1 volume of {} MiB under fio, requests in a second", volume.size >> 20),
-        "Direct I/O; server and reader share the cores. \"Identity\" is the same server with an identity mapper. Rings are those of \
-         io_uring, where the kernel has `fuse.enable_uring`; without them requests come by `/dev/fuse`. Behind each peer's figure: \
-         atrest by the peer.",
+        "Direct I/O. Server and reader share the cores. \"Identity\" is the same server with an identity \
+         mapper. Rings are those of io_uring, where the kernel has `fuse.enable_uring`. Without them requests \
+         come by `/dev/fuse`. Behind each peer's figure is the ratio of atrest to the peer.",
         &["work", "atrest", "identity", "atrest, rings", "identity, rings", "rings to none"],
         rows,
     );

@@ -7,6 +7,9 @@ use std::process::Command;
 
 use crate::machine;
 
+/// The longest line of the document.
+const LINE: usize = 120;
+
 /// The document as it grows. What is added is printed at once.
 pub struct Report {
     head: String,
@@ -34,13 +37,19 @@ impl Report {
         }
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split(' ').next().unwrap_or("unknown").to_owned();
+        let about = wrapped(
+            "After this page you know how fast atrest is, beside its peers and beside limits that nobody can beat. It is for \
+             users who compare, and for developers. Only the ratios count, because absolute figures hold for this machine \
+             alone. Losses are printed like wins.",
+        );
+        let how = wrapped(
+            "Contenders run in turns (A B C … C B A) in one process on one core, and the tables have medians. Ciphers are \
+             measured in GB/s of thread CPU time, in place. Every data unit has its own tweak. The data is 128 KiB in the \
+             cache or 256 MiB of memory. Before a measurement all contenders must make the same of random data. Limits are \
+             measured in the same turns.",
+        );
         let head = format!(
-            "# Benchmarks\n\n\
-             Ratios are what counts: contenders ran in turns (A B C … C B A) in one process on one core, medians are \
-             given, and losses are printed like wins. Absolute figures hold for this machine only. Ciphers: GB/s of \
-             thread CPU time, in place, every data unit with its own tweak, on 128 KiB in the cache or 256 MiB of \
-             memory; before they were timed all made the same of random data. Limits are what nobody can beat, in the same \
-             turns.\n\n\
+            "# Benchmarks\n\n{about}\n\n{how}\n\n\
              * Machine: {}; {kernel}\n\
              * Load average before the run: {load}; scheduling: {}\n\
              * Date: {date}\n\
@@ -60,7 +69,7 @@ impl Report {
 
     /// One more fact about where all this comes from.
     pub fn fact(&mut self, fact: &str) {
-        let _ = writeln!(self.head, "* {fact}");
+        let _ = writeln!(self.head, "* {}", wrapped(fact).replace('\n', "\n  "));
     }
 
     /// Notes what was to be reached, and what was: a speed of ours divided by that of `against`.
@@ -70,6 +79,7 @@ impl Report {
     }
 
     pub fn line(&mut self, line: &str) {
+        let line = wrapped(line);
         let _ = writeln!(self.text, "\n{line}");
         println!("\n{line}");
     }
@@ -79,7 +89,7 @@ impl Report {
         if !self.targets.is_empty() {
             targets = table(
                 "Targets of ciphers and key derivations",
-                "Speed of ours divided by that of the one named. Only the targets of a CPU like this one are listed.",
+                "The ratio is the speed of atrest by that of the one named. Only the targets of a CPU like this one are listed.",
                 &["what", "against", "ratio", "target"],
                 &self.targets,
             );
@@ -99,17 +109,76 @@ fn kept(old: &str) -> &str {
 }
 
 fn table(title: &str, note: &str, head: &[&str], rows: &[Vec<String>]) -> String {
-    let note = if note.is_empty() { String::new() } else { format!("{note}\n\n") };
-    let mut text =
-        format!("\n## {title}\n\n{note}| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
+    let note = if note.is_empty() { String::new() } else { format!("{}\n\n", wrapped(note)) };
+    let tables: Vec<String> = columns(head, rows).iter().map(|chosen| part(head, rows, chosen)).collect();
+    format!("\n## {title}\n\n{note}{}", tables.join("\n"))
+}
+
+/// Some columns of a table.
+fn part(head: &[&str], rows: &[Vec<String>], chosen: &[usize]) -> String {
+    let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(chosen.iter().map(|&at| head[at]).collect());
+    text += &format!("|{}\n", "---|".repeat(chosen.len()));
     for row in rows {
-        // Writing to a string can't fail.
-        let _ = writeln!(text, "| {} |", row.join(" | "));
+        text += &line(chosen.iter().map(|&at| row[at].as_str()).collect());
     }
     text
+}
+
+/// Which columns go into which table, so that no line is longer than `LINE`. Each table begins with the first column.
+fn columns(head: &[&str], rows: &[Vec<String>]) -> Vec<Vec<usize>> {
+    let mut tables = vec![vec![0]];
+    for column in 1..head.len() {
+        let last = tables.len() - 1;
+        let wider = [&tables[last][..], &[column]].concat();
+        let fits = part(head, rows, &wider).lines().all(|line| line.chars().count() <= LINE);
+        if fits || tables[last].len() == 1 {
+            tables[last] = wider;
+        } else {
+            tables.push(vec![0, column]);
+        }
+    }
+    tables
+}
+
+/// A paragraph in lines of at most `LINE` characters. Only a longer word makes a longer line.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        if lines[last].is_empty() {
+            lines[last] = word.to_owned();
+        } else if lines[last].chars().count() + 1 + word.chars().count() <= LINE - 2 {
+            lines[last] = format!("{} {word}", lines[last]);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n")
 }
 
 /// A target, and whether it was reached.
 pub fn verdict(ratio: f64, target: f64) -> String {
     format!("≥ {target:.2} {}", if ratio >= target { "reached" } else { "**missed**" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_table_becomes_several_with_the_same_first_column() {
+        let (wide, rows) = ("w".repeat(60), vec![vec!["a".to_owned(), "1".into(), "2".into(), "3".into()]]);
+        let text = table("Title", "A note.", &["what", &wide, &wide, "short"], &rows);
+        let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("| what")).collect();
+        assert_eq!(heads, [format!("| what | {wide} |"), format!("| what | {wide} | short |")]);
+        assert!(text.contains("| a | 1 |\n") && text.contains("| a | 2 | 3 |\n"), "{text}");
+    }
+
+    #[test]
+    fn a_paragraph_is_cut_between_words() {
+        let text = wrapped(&"word ".repeat(60));
+        assert!(text.lines().all(|line| line.len() <= LINE) && text.lines().count() == 3, "{text}");
+        assert_eq!(text.split_whitespace().count(), 60);
+    }
 }

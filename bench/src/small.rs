@@ -137,7 +137,7 @@ pub fn measure(
     }
     report.table(
         "NBD: requests in a second, by fio",
-        "Server and client share the cores. Behind each peer's figure: atrest by the peer.",
+        "Server and client share the cores. Behind each peer's figure is the ratio of atrest to the peer.",
         &["work", "atrest", "nbdkit, plain file", "nbdkit --filter=luks", "the same server, identity mapper"],
         rows,
     );

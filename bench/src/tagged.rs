@@ -78,7 +78,8 @@ pub fn measure(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<d
         head.extend(names.iter().map(String::as_str));
         report.table(
             &format!("NBD: authenticated volumes {how}, requests in a second, by fio"),
-            "Data units of 4096 bytes in a file on tmpfs; server and client share the cores. Behind each figure: it by AES-XTS alone.",
+            "Data units of 4096 bytes in a file on tmpfs. Server and client share the cores. Behind each figure \
+             is its ratio to AES-XTS alone.",
             &head,
             rows,
         );

@@ -91,8 +91,9 @@ fn search(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<dyn Er
     }
     report.table(
         "VeraCrypt: a volume of which neither hash nor cipher is known",
-        "Seconds, elapsed, until a wrong password is refused: atrest on all cores, ten derivations; cryptsetup on one, as it works, each of its four longest \
-         derivations in a process, added up. BLAKE2s and Streebog it has not.",
+        "Seconds, elapsed, until a wrong password is refused. atrest makes ten derivations on all cores. \
+         cryptsetup works on one core. Its four longest derivations ran in a process each, and their times \
+         are added up. It has no BLAKE2s and no Streebog.",
         &["derivations", "atrest", "cryptsetup", "atrest by cryptsetup"],
         rows,
     );
@@ -189,9 +190,10 @@ fn cascade(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<dyn E
     row.push(format!("{ratio:.2}, {}", crate::report::verdict(ratio, 0.9)));
     report.table(
         "VeraCrypt: a cascade through NBD against its ciphers alone",
-        "GB/s. `nbdcopy SOCKET null:`, server and client share the cores; otherwise data units of 512 bytes are decrypted in the cache, on all cores. The ratios \
-         are the time of the three ciphers alone by that of the cascade, in the cache and by NBD. What a server does beside decrypting takes a fixed time for each \
-         byte, so that the second ratio falls as ciphers become faster.",
+        "GB/s by `nbdcopy SOCKET null:`. Server and client share the cores. Otherwise data units of 512 bytes \
+         are decrypted in the cache, on all cores. The ratios are the time of the three ciphers alone by that \
+         of the cascade, in the cache and by NBD. Besides decrypting, a server takes a fixed time for each \
+         byte. So the second ratio falls as ciphers become faster.",
         &["what", "cascade by NBD", "cascade", "AES alone", "Twofish alone", "Serpent alone", "ratio in the cache", "ratio by NBD"],
         vec![row],
     );

@@ -1,4 +1,4 @@
-//! The table in ARCHITECTURE.md says which room imports which; `cargo metadata` says which does.
+//! ARCHITECTURE.md says which crate imports which; `cargo metadata` says which does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -42,7 +42,7 @@ fn no_std_rooms_say_so() {
 
 #[test]
 fn an_import_too_many_or_too_few_an_unknown_room_and_a_cycle_are_found() {
-    let table = "| crate | std? | what | imports |\n|---|---|---|---|\n| `a` | | | – |\n| `b` | | | a |\n| `c` | | | b |\n";
+    let table = "```text imports\na: –\nb:\n    a\nc: b\n```\n";
     let graph = |edges: &[(&str, &[&str])]| -> Graph {
         edges
             .iter()
@@ -60,16 +60,19 @@ fn an_import_too_many_or_too_few_an_unknown_room_and_a_cycle_are_found() {
         ]
     );
     let unlisted = graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &[])]);
-    assert_eq!(violations(&named(table), &unlisted), ["d is missing from the table in ARCHITECTURE.md"]);
+    assert_eq!(violations(&named(table), &unlisted), ["d is missing from the imports in ARCHITECTURE.md"]);
     let gone = graph(&[("a", &[]), ("b", &["a"])]);
-    assert_eq!(violations(&named(table), &gone), ["c is in the table of ARCHITECTURE.md but does not exist"]);
-    let cyclic = "| crate | std? | what | imports |\n|---|---|---|---|\n| `a` | | | b |\n| `b` | | | a |\n";
+    assert_eq!(
+        violations(&named(table), &gone),
+        ["c is in the imports of ARCHITECTURE.md but does not exist"]
+    );
+    let cyclic = "```text imports\na: b\nb: a\n```\n";
     let found = violations(&named(cyclic), &graph(&[("a", &["b"]), ("b", &["a"])]));
     assert_eq!(
         found,
         [
-            "the table of ARCHITECTURE.md has a cycle through a",
-            "the table of ARCHITECTURE.md has a cycle through b"
+            "the imports of ARCHITECTURE.md have a cycle through a",
+            "the imports of ARCHITECTURE.md have a cycle through b"
         ]
     );
 }
@@ -109,22 +112,28 @@ fn rows(document: &str) -> impl Iterator<Item = Vec<&str>> {
     let lines = document.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
     lines.take_while(|line| line.starts_with('|')).map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        assert_eq!(cells.len(), 4, "a row of the table has no four cells: {line}");
+        assert_eq!(cells.len(), 3, "a row of the table has no three cells: {line}");
         cells
     })
 }
 
+/// The block of ARCHITECTURE.md that begins with "text imports": a crate and what it imports. Lines that begin with spaces go on.
 fn named(document: &str) -> Graph {
     let mut graph = Graph::new();
-    for cells in rows(document) {
-        let room = cells[0].trim_matches('`').to_string();
-        let imports = match cells[3] {
-            "–" | "-" | "" => BTreeSet::new(),
-            list => list.split(',').map(|name| name.trim().trim_matches('`').to_string()).collect(),
-        };
-        graph.insert(room, imports);
+    let mut current = String::new();
+    let block = document.lines().skip_while(|line| *line != "```text imports").skip(1);
+    for line in block.take_while(|line| *line != "```") {
+        let mut list = line;
+        if !line.starts_with(' ') {
+            let (name, rest) =
+                line.split_once(':').unwrap_or_else(|| panic!("no crate before a colon: {line}"));
+            assert!(!graph.contains_key(name), "{name} is in the imports of ARCHITECTURE.md twice");
+            (current, list) = (name.to_string(), rest);
+        }
+        let names = list.split(',').map(str::trim).filter(|name| !matches!(*name, "" | "–" | "-"));
+        graph.entry(current.clone()).or_default().extend(names.map(str::to_string));
     }
-    assert!(!graph.is_empty(), "ARCHITECTURE.md has no table of crates");
+    assert!(!graph.is_empty(), "ARCHITECTURE.md has no block of imports");
     graph
 }
 
@@ -132,7 +141,7 @@ fn violations(named: &Graph, actual: &Graph) -> Vec<String> {
     let mut errors = Vec::new();
     for (room, imports) in actual {
         let Some(named) = named.get(room) else {
-            errors.push(format!("{room} is missing from the table in ARCHITECTURE.md"));
+            errors.push(format!("{room} is missing from the imports in ARCHITECTURE.md"));
             continue;
         };
         let too_many = imports.difference(named);
@@ -146,10 +155,10 @@ fn violations(named: &Graph, actual: &Graph) -> Vec<String> {
     }
     for room in named.keys() {
         if !actual.contains_key(room) {
-            errors.push(format!("{room} is in the table of ARCHITECTURE.md but does not exist"));
+            errors.push(format!("{room} is in the imports of ARCHITECTURE.md but does not exist"));
         }
         if reachable(named, room).contains(room) {
-            errors.push(format!("the table of ARCHITECTURE.md has a cycle through {room}"));
+            errors.push(format!("the imports of ARCHITECTURE.md have a cycle through {room}"));
         }
     }
     errors

@@ -185,7 +185,8 @@ fn in_whole_campaigns_unlocking_takes_fewer_instructions_than_with_cryptsetup() 
     if env::var_os("ATREST_BLESS").is_some() {
         let libraries = closure(&Parts::get().programs.join("sbin/cryptsetup"));
         let names: Vec<_> = libraries.iter().filter_map(|path| path.file_name()?.to_str()).collect();
-        write_down(&table, &format!("cryptsetup is linked with {}.\n", names.join(", ")));
+        let lines: Vec<_> = names.chunks(5).map(|some| some.join(", ")).collect();
+        write_down(&table, &format!("cryptsetup is linked with\n{}.\n", lines.join(",\n")));
     }
 }
 

@@ -54,10 +54,14 @@ fn fingerprint<A: Aead>() -> u64 {
 pub fn document(figures: &Figures) -> String {
     let mut text = String::from(
         "\n# Sealed flash on microcontrollers\n\n\
-         Executed instructions per byte of one unit of 256 bytes by the cipher alone (with 14 bytes of associated data), and through\n\
-         `SealedFlash` for one unit / a run of 4096 bytes in sixteen units, to a medium that is memory and without reading back\n\
-         (which costs a read); instructions of anchoring a change of one block; bytes of code with `SealedFlash` and its keys, and of\n\
-         stack (program, read, anchor, whatever is deepest).\n\n\
+         * *seal, open:* instructions executed per byte of one unit of 256 bytes by the cipher alone.\n\
+         * *program, read:* the same through `SealedFlash`, for one unit / a run of 4096 bytes in sixteen units.\n\
+         * *anchor:* instructions of anchoring a change of one block.\n\
+         * *code:* bytes of code with `SealedFlash` and its keys.\n\
+         * *stack:* bytes of stack at its deepest point (program, read, anchor).\n\
+         \n\
+         There are 14 bytes of associated data. The medium is memory, and nothing is read back, which would cost a read.\n\
+         \n\
          | cipher | board | build | seal | open | program | read | anchor | code | stack |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (program, name, _) in AEADS {

@@ -65,11 +65,16 @@ fn fingerprint(specification: &str, key_len: usize, data_unit: usize) -> u64 {
 pub fn document(figures: &Figures) -> String {
     let mut text = String::from(
         "# Ciphers on microcontrollers\n\n\
-         Executed instructions per byte of a run of 4096 bytes, as one data unit / as eight of 512 bytes; bytes of code\n\
-         and of stack (set-up, encryption and decryption, whatever is deepest); bytes of the expanded key, which is made in\n\
-         memory of the caller's (`KeyPlace`, here a `static`) and is no part of the stack. All ciphers are constant-time and\n\
-         take no heap. Written by `make bench-embedded`: exact counts in QEMU, so the same on every machine. The speed build\n\
-         is opt-level 3, the size build opt-level s.\n\n\
+         After this page you know what each cipher costs on a microcontroller. The page is for developers of firmware.\n\
+         \n\
+         * *encrypt, decrypt:* instructions executed per byte of a run of 4096 bytes, as one data unit / as eight units.\n\
+         * *code, stack:* bytes of code, and of stack at its deepest point (set-up, encryption, decryption).\n\
+         * *key:* bytes of the expanded key, in memory of the caller's (`KeyPlace`, here a `static`), not on the stack.\n\
+         \n\
+         The eight units have 512 bytes each. All ciphers are constant-time and need no heap.\n\
+         `make bench-embedded` writes this page. The counts are exact, in QEMU, and so equal on every machine.\n\
+         The speed build is opt-level 3, the size build opt-level s.\n\
+         \n\
          | cipher | board | build | encrypt | decrypt | code | stack | key |\n|---|---|---|---|---|---|---|---|\n",
     );
     for (cipher, ..) in CIPHERS {
@@ -97,7 +102,8 @@ pub fn document(figures: &Figures) -> String {
         }
     }
     text.push_str(
-        "\nOthers, speed builds, encryption, counted in the same way when the project was planned:\n\n",
+        "\nThese are other implementations, for encryption in speed builds.\n\
+         They were counted in the same way when the project was planned.\n\n",
     );
     text.push_str("| | Cortex-M4 | RV32IMC |\n|---|---|---|\n");
     for (name, m4, rv32) in PEERS {

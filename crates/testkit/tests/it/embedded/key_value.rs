@@ -22,9 +22,14 @@ pub fn count(board: &Board, build: &str, directory: &Path, figures: &mut Figures
 pub fn document(figures: &Figures) -> String {
     let mut text = String::from(
         "\n# Key-value maps on microcontrollers\n\n\
-         Executed instructions of a map of 32 values of 64 bytes in 4 blocks of 4096 bytes, on a medium that is memory: what the map\n\
-         costs above the flash below it. The dearest set begins a block and moves the oldest one's values. Bytes of code with\n\
-         HMAC-SHA-256, of the map without its table (20 bytes a name) and buffer, and of stack.\n\n\
+         The table is for a map of 32 values of 64 bytes in 4 blocks of 4096 bytes, on a medium that is memory.\n\
+         \n\
+         * *set, dearest set, get, open:* executed instructions that the map costs above the flash below it.\n\
+         * *dearest set:* it begins a block and moves the values of the oldest one.\n\
+         * *code:* bytes of code with HMAC-SHA-256.\n\
+         * *map:* bytes of the map without its table (20 bytes a name) and buffer.\n\
+         * *stack:* bytes of stack.\n\
+         \n\
          | board | build | set | dearest set | get | open | code | map | stack |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     for board in &BOARDS {

@@ -44,9 +44,12 @@ fn per_mib(figures: &Figures, board: &Board, build: &str, opening: &str) -> [u64
 pub fn document(figures: &Figures) -> String {
     let mut text = String::from(
         "\n# Opening per MiB\n\n\
-         What opening a sealed volume costs for each MiB of its medium: Ascon-AEAD128, erase blocks of 4 KiB, every unit in use.\n\
-         Seconds are for a medium of 16 MiB, at 100 million instructions a second, on a bus of 10 MB/s with 2 µs for each read:\n\
-         16 × (instructions / 10^8 + bytes / 10^7 + reads × 2 × 10^-6).\n\n\
+         The table says what opening a sealed volume costs for each MiB of its medium.\n\
+         The cipher is Ascon-AEAD128, erase blocks have 4 KiB, and every unit is in use.\n\
+         Seconds are for a medium of 16 MiB, at 100 million instructions a second.\n\
+         The bus has 10 MB/s and takes 2 µs for each read.\n\
+         The formula is 16 × (instructions / 10^8 + bytes / 10^7 + reads × 2 × 10^-6).\n\
+         \n\
          | opening | board | build | instructions | bytes read | reads | seconds for 16 MiB |\n|---|---|---|---:|---:|---:|---:|\n",
     );
     for (opening, name) in OPENINGS {
