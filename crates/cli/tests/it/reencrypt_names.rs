@@ -50,6 +50,70 @@ fn a_cipher_takes_the_place_of_one_with_longer_keys_under_either_name() {
 }
 
 #[test]
+fn data_moves_behind_a_larger_header_under_either_name() {
+    let (scratch, head) = stage();
+    for (begin, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours"), ("theirs", "theirs")] {
+        let script = format!(
+            "cp was vol; {begin} reencrypt $O $C --reduce-device-size 1M --init-only vol; \
+             $ATREST decrypt --quiet --key-file key vol out; cmp -n 1953792 plain out; rm out; \
+             {resume} reencrypt $O --resume-only vol; \
+             theirs luksDump vol | grep -q 'offset: 17825792 \\[bytes\\]'; theirs open --test-passphrase -d key vol; \
+             $ATREST decrypt --quiet --key-file key vol out; cmp -n 1953792 plain out; rm out"
+        );
+        scratch.bash(&format!("{head}{script}")).ok();
+    }
+    // Nothing is given up unasked.
+    scratch.bash("cp was vol").ok();
+    scratch.bash("$ATREST reencrypt --key-file key --reduce-device-size 1M vol").fails(1, "the last 1048576 bytes");
+    scratch.bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1000 vol").fails(1, "");
+    scratch.bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1T vol").fails(4, "");
+    scratch.bash("cmp was vol").ok();
+}
+
+/// cryptsetup before 2.4.3 bound a re-encryption to no key.
+#[test]
+fn a_verification_is_added_after_a_question_by_whoever_has_each_key() {
+    let (scratch, head) = stage();
+    scratch.file("wrong", "wrong");
+    // The header as such a version would have left it: its JSON is replaced in both copies.
+    let old = "header() { python3 - \"$1\" <<'END'\n\
+import hashlib, json, sys\n\
+with open(sys.argv[1], 'r+b') as device:\n\
+    size = 16384\n\
+    for copy in (0, size):\n\
+        device.seek(copy)\n\
+        head = bytearray(device.read(size))\n\
+        text = json.loads(head[4096:].rstrip(b'\\0'))\n\
+        slot = next(k for k, v in text['keyslots'].items() if v['type'] == 'reencrypt')\n\
+        text['digests'] = {k: v for k, v in text['digests'].items() if slot not in v['keyslots']}\n\
+        text['config']['requirements']['mandatory'] = ['online-reencrypt']\n\
+        head[4096:] = json.dumps(text).encode().ljust(size - 4096, b'\\0')\n\
+        head[448:512] = bytes(64)\n\
+        head[448:480] = hashlib.sha256(head).digest()\n\
+        device.seek(copy)\n\
+        device.write(head)\n\
+END\n}; ";
+    let begin = "cp was vol; theirs reencrypt $O $C --init-only vol; header vol; cp vol old";
+    scratch.bash(&format!("{head}{old}{begin}")).ok();
+    let unchanged = || scratch.bash("cmp old vol").ok();
+    for refused in ["decrypt --key-file key vol out", "reencrypt --resume --key-file key vol"] {
+        scratch.bash(&format!("$ATREST {refused}")).fails(4, "");
+    }
+    scratch.bash("$ATREST repair --key-file key vol").fails(1, "nothing shows that it was begun by somebody");
+    scratch.bash("$ATREST --yes repair --key-file wrong vol").fails(2, "wrong passphrase");
+    unchanged();
+    for (repair, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours")] {
+        let script = format!(
+            "cp old vol; {repair} repair -q -d key vol; theirs luksDump vol | grep -q online-reencrypt-v2; \
+             theirs repair -q -d key vol; ours repair -q -d key vol; no $ATREST repair --key-file wrong vol; \
+             {resume} reencrypt $O --resume-only vol; $ATREST decrypt --quiet --key-file key vol out; \
+             cmp -n 3000000 plain out; rm out"
+        );
+        scratch.bash(&format!("{head}{script}")).ok();
+    }
+}
+
+#[test]
 fn what_was_begun_is_gone_on_with_without_being_told_and_opened_meanwhile() {
     let (scratch, head) = stage();
     let script = "ours reencrypt $O $C --init-only vol; \
