@@ -399,7 +399,8 @@ fn every_job_is_done_and_its_header_is_an_ordinary_one() {
         }
         if job == Job::Shift {
             let (before, after) = (&image[HEAD as usize..], &bench.device.image()[HEAD as usize..]);
-            let kept = before.chunks(512).zip(after.chunks(512)).take(SHIFT as usize / 512).filter(|(a, b)| a == b);
+            let kept =
+                before.chunks(512).zip(after.chunks(512)).take(SHIFT as usize / 512).filter(|(a, b)| a == b);
             assert_eq!(kept.count(), 0, "ciphertext of the old key is left where the data began");
         }
         if matches!(job, Job::Reencrypt { .. } | Job::ByKey(_)) {

@@ -40,7 +40,9 @@ pub fn reencryption(args: &RepairArgs, state: Unfinished, output: &Output) -> Re
     let source = Source::from(&args.secret);
     if state == Unfinished::Unverified {
         let Ok(luks2) = locked.luks2_mut() else { return Err(at(not_luks2())) };
-        return with_passphrase(&source, path, output, |passphrase| luks2.add_verification(devices, passphrase));
+        return with_passphrase(&source, path, output, |passphrase| {
+            luks2.add_verification(devices, passphrase)
+        });
     }
     let Some(luks2) = locked.luks2() else { return Err(at(not_luks2())) };
     let mut rewriting =

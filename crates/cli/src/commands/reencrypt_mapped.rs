@@ -50,6 +50,11 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
     if args.zones.device_size.is_some() {
         return Err(Failure::parameters("a part of a mapping can't be re-encrypted: all of it is open"));
     }
+    if args.reduce_device_size.is_some() {
+        return Err(
+            Failure::parameters("the data of a mapping can't move: it is open").hint("close it first")
+        );
+    }
     let path = mapping.source();
     let at = |failure: Failure| failure.at(path);
     forget_failed_writes(path);

@@ -64,7 +64,9 @@ fn data_moves_behind_a_larger_header_under_either_name() {
     }
     // Nothing is given up unasked.
     scratch.bash("cp was vol").ok();
-    scratch.bash("$ATREST reencrypt --key-file key --reduce-device-size 1M vol").fails(1, "the last 1048576 bytes");
+    scratch
+        .bash("$ATREST reencrypt --key-file key --reduce-device-size 1M vol")
+        .fails(1, "the last 1048576 bytes");
     scratch.bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1000 vol").fails(1, "");
     scratch.bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1T vol").fails(4, "");
     scratch.bash("cmp was vol").ok();

@@ -161,6 +161,11 @@ fn keys(metadata: &Metadata) -> Result<(), HeaderError> {
         }
     }
     for keyslot in metadata.keyslots() {
+        // It holds no key, and says so by one byte.
+        if matches!(keyslot.kind, KeyslotKind::Reencrypt { .. }) && keyslot.key_len != 1 {
+            let place = Section::Keyslots.member(keyslot.id).at("key_size");
+            return Err(HeaderError::OutOfBounds { place, value: keyslot.key_len.into() });
+        }
         let (KeyslotKind::Luks2 { .. }, AreaKind::Raw { encryption, key_len }) =
             (&keyslot.kind, &keyslot.area.kind)
         else {
