@@ -137,6 +137,11 @@ pub fn confirm(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
         output.confirm("with --resilience none a crash destroys the data that is being rewritten")?;
     }
     if let Some(shift) = args.reduce_device_size {
+        if shift == 0 || !shift.is_multiple_of(512) {
+            return Err(Failure::parameters(
+                "--reduce-device-size must be a multiple of 512 bytes, and not 0",
+            ));
+        }
         output.confirm(&format!(
             "the last {shift} bytes of the data in {} are given up",
             args.path.display()

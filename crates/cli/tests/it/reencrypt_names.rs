@@ -67,40 +67,46 @@ fn data_moves_behind_a_larger_header_under_either_name() {
     scratch
         .bash("$ATREST reencrypt --key-file key --reduce-device-size 1M vol")
         .fails(1, "the last 1048576 bytes");
-    scratch.bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1000 vol").fails(1, "");
-    scratch.bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1T vol").fails(4, "");
+    scratch
+        .bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1000 vol")
+        .fails(1, "a multiple of 512 bytes");
+    scratch
+        .bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1T vol")
+        .fails(4, "smaller than");
     scratch.bash("cmp was vol").ok();
 }
+
+/// Makes of a re-encryption what such a version would have begun: both copies of the header get other JSON.
+const OLD_HEADER: &str = r"
+import hashlib, json, sys
+
+SIZE = 16384
+with open(sys.argv[1], 'r+b') as device:
+    for copy in (0, SIZE):
+        device.seek(copy)
+        head = bytearray(device.read(SIZE))
+        text = json.loads(head[4096:].rstrip(b'\0'))
+        slot = next(number for number, keyslot in text['keyslots'].items() if keyslot['type'] == 'reencrypt')
+        text['digests'] = {number: digest for number, digest in text['digests'].items() if slot not in digest['keyslots']}
+        text['config']['requirements']['mandatory'] = ['online-reencrypt']
+        head[4096:] = json.dumps(text).encode().ljust(SIZE - 4096, b'\0')
+        head[448:512] = bytes(64)
+        head[448:480] = hashlib.sha256(head).digest()
+        device.seek(copy)
+        device.write(head)
+";
 
 /// cryptsetup before 2.4.3 bound a re-encryption to no key.
 #[test]
 fn a_verification_is_added_after_a_question_by_whoever_has_each_key() {
     let (scratch, head) = stage();
     scratch.file("wrong", "wrong");
-    // The header as such a version would have left it: its JSON is replaced in both copies.
-    let old = "header() { python3 - \"$1\" <<'END'\n\
-import hashlib, json, sys\n\
-with open(sys.argv[1], 'r+b') as device:\n\
-    size = 16384\n\
-    for copy in (0, size):\n\
-        device.seek(copy)\n\
-        head = bytearray(device.read(size))\n\
-        text = json.loads(head[4096:].rstrip(b'\\0'))\n\
-        slot = next(k for k, v in text['keyslots'].items() if v['type'] == 'reencrypt')\n\
-        text['digests'] = {k: v for k, v in text['digests'].items() if slot not in v['keyslots']}\n\
-        text['config']['requirements']['mandatory'] = ['online-reencrypt']\n\
-        head[4096:] = json.dumps(text).encode().ljust(size - 4096, b'\\0')\n\
-        head[448:512] = bytes(64)\n\
-        head[448:480] = hashlib.sha256(head).digest()\n\
-        device.seek(copy)\n\
-        device.write(head)\n\
-END\n}; ";
-    let begin = "cp was vol; theirs reencrypt $O $C --init-only vol; header vol; cp vol old";
-    scratch.bash(&format!("{head}{old}{begin}")).ok();
+    scratch.file("old.py", OLD_HEADER);
+    let begin = "cp was vol; theirs reencrypt $O $C --init-only vol; python3 old.py vol; cp vol old";
+    scratch.bash(&format!("{head}{begin}")).ok();
     let unchanged = || scratch.bash("cmp old vol").ok();
-    for refused in ["decrypt --key-file key vol out", "reencrypt --resume --key-file key vol"] {
-        scratch.bash(&format!("$ATREST {refused}")).fails(4, "");
-    }
+    scratch.bash("$ATREST decrypt --key-file key vol out").fails(4, "a re-encryption is not finished");
+    scratch.bash("$ATREST reencrypt --resume --key-file key vol").fails(4, "has no verification");
     scratch.bash("$ATREST repair --key-file key vol").fails(1, "nothing shows that it was begun by somebody");
     scratch.bash("$ATREST --yes repair --key-file wrong vol").fails(2, "wrong passphrase");
     unchanged();
