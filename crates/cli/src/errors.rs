@@ -855,6 +855,9 @@ impl From<DmError> for Failure {
             DmError::NotSuspended { .. } | DmError::NotLuks { .. } | DmError::Size { .. } => {
                 Self::parameters(error)
             }
+            DmError::Waits { .. } => Self::new(Code::Device, error).hint(
+                "nothing is lost: `atrest reencrypt --resume --online` tries again, or close it and open it anew",
+            ),
             DmError::DeferWithTags { .. } => Self::parameters(error).hint("close it when nobody uses it"),
             DmError::Fixed { .. } => Self::parameters(error).hint("close it and open it anew"),
             DmError::Busy { .. } => Self::new(Code::Busy, error)

@@ -33,6 +33,9 @@ const MAX_ZONE: u64 = 96 << 10;
 /// What is moved at once where a header goes.
 const LONGEST_HEAD: u64 = 128 << 10;
 
+/// By which the data moves behind a header that stays. Larger than some zones, and smaller than others would be.
+const SHIFT: u64 = 64 << 10;
+
 type Window = atrest_testkit::Window<Arc<FaultDevice>>;
 
 /// What is done, and to what.
@@ -40,6 +43,8 @@ type Window = atrest_testkit::Window<Arc<FaultDevice>>;
 enum Job {
     /// A volume gets another key, and this data unit.
     Reencrypt { from: u32, to: u32, resilience: ResilienceKind },
+    /// A volume gets another key, and its data moves back by a [`SHIFT`].
+    Shift,
     /// A volume gets the key that is given, and loses its keyslots.
     ByKey(ResilienceKind),
     /// Plaintext becomes a volume with the header in front of it.
@@ -65,7 +70,7 @@ impl Job {
 
     /// Whether the data stays in its place.
     fn stays(self) -> bool {
-        !self.moves() && !matches!(self, Self::DecryptOver(_))
+        !self.moves() && !matches!(self, Self::DecryptOver(_) | Self::Shift)
     }
 
     /// Whether volume keys are given, and no keyslot is left.
@@ -78,11 +83,12 @@ impl Job {
     }
 }
 
-const JOBS: [(Job, Tearing); 13] = [
+const JOBS: [(Job, Tearing); 14] = [
     (Job::Reencrypt { from: 512, to: 512, resilience: ResilienceKind::Checksum }, Tearing::BetweenSectors),
     (Job::Reencrypt { from: 512, to: 4096, resilience: ResilienceKind::Checksum }, Tearing::None),
     (Job::Reencrypt { from: 4096, to: 512, resilience: ResilienceKind::Journal }, Tearing::Inside),
     (Job::Reencrypt { from: 4096, to: 4096, resilience: ResilienceKind::Journal }, Tearing::Inside),
+    (Job::Shift, Tearing::Inside),
     (Job::ByKey(ResilienceKind::Journal), Tearing::Inside),
     (Job::Move, Tearing::Inside),
     (Job::MoveByKey, Tearing::Inside),
@@ -159,6 +165,16 @@ impl Bench {
                 let options = ReencryptOptions {
                     data_unit: Some(to),
                     resilience,
+                    part: self.part,
+                    keyslot: keyslot(),
+                    ..ReencryptOptions::default()
+                };
+                luks.begin_reencryption(self.devices(), &[(&passphrase, None)], &options)
+            }
+            Job::Shift => {
+                let luks = Luks2::read(self.devices().header).expect("the header is read");
+                let options = ReencryptOptions {
+                    shift: Some(SHIFT),
                     part: self.part,
                     keyslot: keyslot(),
                     ..ReencryptOptions::default()
@@ -310,11 +326,13 @@ fn with_plaintext(plaintext: Vec<u8>, job: Job) -> (Bench, Vec<u8>) {
     let len = plaintext.len();
     let mut image = Vec::new();
     match job {
-        Job::Reencrypt { .. } | Job::ByKey(_) => {
+        Job::Reencrypt { .. } | Job::ByKey(_) | Job::Shift => {
             let from = if let Job::Reencrypt { from, .. } = job { from } else { 512 };
             let [old, _] = keys();
             let volume_key = job.is_by_key().then_some(old);
-            let device = FaultDevice::zeroed(HEAD as usize + len);
+            // What a shift loses lies behind the plaintext.
+            let lost = if job == Job::Shift { SHIFT as usize } else { 0 };
+            let device = FaultDevice::zeroed(HEAD as usize + len + lost);
             let format_options =
                 FormatOptions { data_unit: Some(from), data_offset: Some(HEAD), volume_key, ..options() };
             let luks = format(Devices::together(&device), &passphrase(), &format_options).expect("a volume");
@@ -378,6 +396,12 @@ fn every_job_is_done_and_its_header_is_an_ordinary_one() {
         );
         if matches!(job, Job::DecryptOver(_)) {
             check_that_no_ciphertext_is_left(&image, &bench.device.image(), plaintext.len());
+        }
+        if job == Job::Shift {
+            let (before, after) = (&image[HEAD as usize..], &bench.device.image()[HEAD as usize..]);
+            let kept =
+                before.chunks(512).zip(after.chunks(512)).take(SHIFT as usize / 512).filter(|(a, b)| a == b);
+            assert_eq!(kept.count(), 0, "ciphertext of the old key is left where the data began");
         }
         if matches!(job, Job::Reencrypt { .. } | Job::ByKey(_)) {
             check_that_the_old_key_is_gone(&image, &bench.device.image());

@@ -197,13 +197,27 @@ fn replace(control: &Control, mapping: &Mapping, size: u64, line: &[u8]) -> Resu
     exchange(control, name, table)
 }
 
-/// Puts a table in place of the one that a mapping has.
+/// Puts a table in place of the one that a mapping has, and that it can go on with as well.
 pub fn exchange(control: &Control, name: &str, table: Message) -> Result<(), DmError> {
     control.load(table)?;
     control.suspend(name)?;
     go_on(control, name).inspect_err(|_| {
         // The kernel looks at sizes last, and throws a table away that it does not take. The first error is the one to tell.
         let _ = go_on(control, name);
+    })
+}
+
+/// Puts a table in place of one that is out of date, with which nobody may go on. If the kernel does not take it, a mapping whose I/O waits
+/// goes on waiting.
+///
+/// # Errors
+/// [`DmError::Waits`] if the mapping was suspended and stays so; otherwise why the kernel does not take the table.
+pub fn put_right(control: &Control, name: &str, table: Message) -> Result<(), DmError> {
+    let put = control.load(table).and_then(|()| control.suspend(name)).and_then(|()| go_on(control, name));
+    put.or_else(|error| match control.status(name)? {
+        // It was never suspended, and every zone that was cut off fails; or udev alone has not heard of it.
+        Some(found) if !found.suspended => Err(error),
+        _ => Err(DmError::Waits { name: name.into(), error: Box::new(error) }),
     })
 }
 

@@ -127,6 +127,13 @@ pub enum DmError {
         /// The header's file.
         path: PathBuf,
     },
+    /// All I/O of the mapping waits: the table that it has is out of date, and the kernel does not take the one of now.
+    Waits {
+        /// The mapping's name.
+        name: String,
+        /// Why it does not.
+        error: Box<DmError>,
+    },
     /// A mapping with tags has one below it, which would stay.
     DeferWithTags {
         /// Its name.
@@ -191,6 +198,9 @@ impl fmt::Display for DmError {
             }
             Self::HeaderAbove { name, path } => {
                 write!(f, "the header {} lies on /dev/mapper/{name} itself, which waits while it is written; or on a file system that does not tell where it lies (btrfs, overlay)", path.display())
+            }
+            Self::Waits { name, error } => {
+                write!(f, "all I/O of /dev/mapper/{name} waits, since its table is out of date and no other is taken: {error}")
             }
             Self::DeferWithTags { name } => {
                 write!(f, "/dev/mapper/{name} has integrity tags: the mapping that keeps them would stay")

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use atrest_engine::reencrypt::{RewriteError, Served};
-use atrest_secret::SecretBytes;
+use atrest_secret::{OsRandom, Random, SecretBytes};
 use atrest_volume::luks2::reencrypt::{ReencryptError, Rewriting, SegmentKeys, Zone};
 use atrest_volume::{CryptFlags, CryptTarget, Volume, VolumeFormat, VolumeKey};
 
@@ -131,7 +131,8 @@ impl Remapped {
             // The zone is entered first of all, and its table is the next one.
             (true, true) => {}
             (true, false) => {
-                change::exchange(&remapped.control, name, remapped.tables.message(&now, None)?)?;
+                let table = remapped.tables.message(&now, None)?;
+                change::put_right(&remapped.control, name, table)?;
             }
             (false, true) => return Err(other()),
             (false, false) if remapped.tables.rows(&now, None)?.iter().eq(&now_rows) => {}
@@ -360,13 +361,30 @@ fn how_left(suspended: bool, loaded: bool, rows: &[Row]) -> Left {
     }
 }
 
+/// What data is to be encrypted with, for a kernel that is asked whether it would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// The cipher by dm-crypt's own name.
+    pub cipher: String,
+    /// Bytes in its key.
+    pub key_len: usize,
+    /// Bytes in a data unit.
+    pub data_unit: u32,
+}
+
 /// Checks before a re-encryption begins that a mapping can follow it: what [`Remapped::new`] would find out when the header says already
-/// that it has begun. `header` is the file that a detached header lies in.
+/// that it has begun. `header` is the file that a detached header lies in. The kernel is asked for `new` beside the table in use, with a
+/// key that encrypts nothing, and forgets it again.
 ///
 /// # Errors
 /// [`DmError::OtherVolume`] if it is not `size` bytes of one device, [`DmError::Fixed`] if it has tags, and [`DmError::HeaderAbove`] if the
-/// header lies on it.
-pub fn check_can_follow(mapping: &Mapping, size: u64, header: Option<&Path>) -> Result<(), DmError> {
+/// header lies on it. [`DmError::Table`] if the kernel does not take the new cipher.
+pub fn check_can_follow(
+    mapping: &Mapping,
+    size: u64,
+    header: Option<&Path>,
+    new: Option<&Trial>,
+) -> Result<(), DmError> {
     let (control, name) = (Control::open()?, &mapping.name);
     let found = control.status(name)?.ok_or_else(|| DmError::NotOpen { name: name.clone() })?;
     if mapping.tags.is_some() {
@@ -375,10 +393,37 @@ pub fn check_can_follow(mapping: &Mapping, size: u64, header: Option<&Path>) -> 
     if let Some(header) = header.filter(|header| lies_on(header, found.device)) {
         return Err(DmError::HeaderAbove { name: name.clone(), path: header.into() });
     }
-    match mapping.sectors.checked_mul(512) == Some(size) && one_device(&read(&control, name)?).is_some() {
-        true => Ok(()),
-        false => Err(DmError::OtherVolume { name: name.clone() }),
-    }
+    let is_same = mapping.sectors.checked_mul(512) == Some(size);
+    let device = one_device(&read(&control, name)?).filter(|_| is_same);
+    let device = device.ok_or_else(|| DmError::OtherVolume { name: name.clone() })?;
+    new.map_or(Ok(()), |new| try_out(&control, mapping, device, new))
+}
+
+/// Loads a table with another cipher beside the one in use, and clears it.
+fn try_out(control: &Control, mapping: &Mapping, device: u64, new: &Trial) -> Result<(), DmError> {
+    let mut key = SecretBytes::zeroed(new.key_len);
+    let no_random = |_| DmError::System { request: "random bytes", error: std::io::ErrorKind::Other.into() };
+    OsRandom.fill(&mut key).map_err(no_random)?;
+    let (len, media_offset) = (mapping.sectors * 512, mapping.offset * 512);
+    let target = CryptTarget {
+        start: 0,
+        len,
+        media_offset,
+        cipher: new.cipher.clone(),
+        key: VolumeKey::new(key),
+        digest: None,
+        iv_offset: 0,
+        data_unit: new.data_unit,
+        iv_large: false,
+        tags: None,
+    };
+    let line = table::line(&target, &KeyPlace::Table, (device, media_offset), mapping.crypt_flags());
+    let mut message = Message::new(&mapping.name);
+    message.read_only(mapping.read_only);
+    message.target(0, len, "crypt", &line);
+    let taken = control.load(message);
+    control.clear(&mapping.name)?;
+    taken
 }
 
 /// Lets a mapping go on that was left in the last step of a re-encryption, after which the header tells of none: `volume` is what it is now.
@@ -392,7 +437,7 @@ pub fn settle(mapping: &Mapping, volume: &Volume) -> Result<(), DmError> {
     let is_same = mapping.tags.is_none() && mapping.sectors * 512 == volume.size();
     let device = one_device(&rows).filter(|_| is_same).ok_or_else(other)?;
     let tables = Tables { mapping: mapping.clone(), device, flags: mapping.crypt_flags() };
-    change::exchange(&control, &mapping.name, tables.message(volume, None)?)
+    change::put_right(&control, &mapping.name, tables.message(volume, None)?)
 }
 
 fn volume(made: Result<Option<Volume>, ReencryptError>) -> Result<Volume, DmError> {

@@ -198,9 +198,12 @@ pub struct EraseArgs {
 }
 
 /// Mend a header: rewrite a damaged copy from the good one (LUKS2, flash), correct known faults (LUKS1), complete the zone in which a
-/// re-encryption was interrupted. With --store, mend a sealed volume, too.
+/// re-encryption was interrupted, add a verification to one of old versions. With --store, mend a sealed volume, too.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
+A re-encryption in progress is verified with its keys, so that a passphrase is asked for. One that has no verification, as cryptsetup
+before 2.4.3 began them, gets one after a question: look at `atrest info` first, since somebody else may have made it.
+
 With --store a sealed volume is opened and every unit of it is read. A unit with one wrong bit is restored. What can't be restored is
 listed by erase block and unit, and by file. If the trusted store does not confirm the medium, what the medium holds is anchored anew
 after a question: parts of it may then be older than what was stored last. The same goes for the header: passphrases that were removed

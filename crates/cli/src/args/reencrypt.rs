@@ -23,6 +23,7 @@ Examples:
   atrest reencrypt secret.img --cipher aes-xts-plain64 --key-size 512 --key-file a.key --also-key-file b.key
   atrest reencrypt secret.img --key-file a.key --drop-slot 1 --resilience journal --json
   atrest reencrypt /dev/sdx1 --decrypt --header header.img
+  atrest reencrypt --reduce-device-size 16M /dev/sdx1
   atrest reencrypt --online secret --key-file key.bin
   atrest reencrypt /dev/sdx1 --volume-key-file old.key --new-volume-key-file new.key
   atrest reencrypt /dev/sdx1 --init-only && atrest open /dev/sdx1 --nbd --reencrypt")]
@@ -84,6 +85,10 @@ pub struct ReencryptArgs {
     /// Let this keyslot go, as no passphrase is given for it. May be given several times.
     #[arg(long, value_name = "N")]
     pub drop_slot: Vec<u32>,
+    /// Move the data back by so much, to give the header more room (LUKS2). What the volume has at its end is lost: shrink the file system
+    /// in it by that first.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["decrypt", "online", "stop", "resume", "device_size", "resilience", "resilience_hash"])]
+    pub reduce_device_size: Option<u64>,
     #[command(flatten)]
     pub zones: ZoneArgs,
     #[command(flatten)]

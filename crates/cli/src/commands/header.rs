@@ -6,7 +6,8 @@ use std::path::Path;
 
 use atrest_engine::{Access, is_same};
 use atrest_open::Device;
-use atrest_volume::luks2::is_backup_of_sealed;
+use atrest_volume::luks2::reencrypt::Unfinished;
+use atrest_volume::luks2::{Luks2, is_backup_of_sealed};
 use atrest_volume::{
     ChangeError, Info, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
     header_restore, overwritten,
@@ -289,22 +290,27 @@ pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
             found.first
         ));
     }
-    let recovered = locked.luks2().is_some_and(|luks2| luks2.is_interrupted());
-    if recovered {
+    let unfinished = locked.luks2().map_or(Ok(Unfinished::Nothing), Luks2::unfinished);
+    let unfinished = unfinished.map_err(|error| Failure::from(error).at(path))?;
+    if unfinished != Unfinished::Nothing {
         drop(device);
-        recover::zone(args, output)?;
+        recover::reencryption(args, unfinished, output)?;
     }
-    let text = match (repaired, overwritten.is_empty(), recovered) {
-        (_, _, true) => "the zone in which the re-encryption was interrupted is done",
-        (true, _, _) => "the header is whole again",
-        (false, true, _) => "nothing needs repair",
-        (false, false, _) => "the header is whole, but can't make up what was in a keyslot's area",
+    let recovered = unfinished == Unfinished::Interrupted;
+    let verified = unfinished == Unfinished::Unverified;
+    let text = match (repaired, overwritten.is_empty()) {
+        _ if recovered => "the zone in which the re-encryption was interrupted is done",
+        _ if verified => "the re-encryption is verified by its keys from now on, and can be gone on with",
+        (true, _) => "the header is whole again",
+        (false, true) => "nothing needs repair",
+        (false, false) => "the header is whole, but can't make up what was in a keyslot's area",
     };
     let areas: Vec<_> = overwritten
         .iter()
         .map(|found| json!({ "keyslot": found.keyslot, "sectors": found.sectors, "first": found.first }))
         .collect();
-    let report =
-        json!({ "repaired": repaired, "damage": damage, "overwritten": areas, "recovered": recovered });
+    let report = json!({
+        "repaired": repaired, "damage": damage, "overwritten": areas, "recovered": recovered, "verified": verified,
+    });
     output.done(&report, &format!("{shown}: {text}"))
 }

@@ -136,6 +136,17 @@ pub fn confirm(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     if args.zones.resilience == Some(ResilienceArg::None) {
         output.confirm("with --resilience none a crash destroys the data that is being rewritten")?;
     }
+    if let Some(shift) = args.reduce_device_size {
+        if shift == 0 || !shift.is_multiple_of(512) {
+            return Err(Failure::parameters(
+                "--reduce-device-size must be a multiple of 512 bytes, and not 0",
+            ));
+        }
+        output.confirm(&format!(
+            "the last {shift} bytes of the data in {} are given up",
+            args.path.display()
+        ))?;
+    }
     confirm_part(&args.zones, output)
 }
 
@@ -742,6 +753,7 @@ pub fn reencrypt_options(args: &ReencryptArgs, output: &Output) -> Result<Reencr
         key,
         without_keyslots: args.no_keyslots,
         part: args.zones.device_size,
+        shift: args.reduce_device_size,
         resilience: resilience(&args.zones),
         hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,
         drop_slots: args.drop_slot.clone(),

@@ -32,6 +32,9 @@ pub fn reencrypt(
     if args.sector_size.is_some_and(|bytes| bytes != 512) {
         return refused("a sector size other than 512 bytes");
     }
+    if args.reduce_device_size.is_some() {
+        return refused("data that moves");
+    }
     if args.no_keyslots || args.volume_key_file.is_some() {
         return refused("a re-encryption without keyslots");
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use atrest_attach::dm::{self, DmError, Keys, Left, Mapping, Remapped};
+use atrest_attach::dm::{self, DmError, Keys, Left, Mapping, Remapped, Trial};
 use atrest_device::{BlockDevice, Media};
 use atrest_engine::reencrypt::{RewriteError, Served};
 use atrest_engine::{Access, ReencryptionLock};
@@ -16,6 +16,7 @@ use atrest_volume::{
 use serde_json::json;
 
 use super::bulk::Stop;
+use super::options;
 use super::reencrypt::{
     Given, begin_reencryption, begun_only, detached, is_marked, not_luks2, rewrite_beside,
 };
@@ -48,6 +49,11 @@ fn ambiguous(name: &str) -> Failure {
 pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Result<(), Failure> {
     if args.zones.device_size.is_some() {
         return Err(Failure::parameters("a part of a mapping can't be re-encrypted: all of it is open"));
+    }
+    if args.reduce_device_size.is_some() {
+        return Err(
+            Failure::parameters("the data of a mapping can't move: it is open").hint("close it first")
+        );
     }
     let path = mapping.source();
     let at = |failure: Failure| failure.at(path);
@@ -95,14 +101,15 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
             )));
         }
         false if args.decrypt => {
-            check_can_follow(args, mapping, luks2, &data)?;
+            check_can_follow(args, mapping, luks2, &data, None)?;
             let (begun, passphrase) = super::reencrypt::begin_decryption(args, luks2, devices, output)?;
             drop(begun);
             Some(passphrase)
         }
         false => {
             check_sector_size(args.sector_size, mapping)?;
-            check_can_follow(args, mapping, luks2, &data)?;
+            let trial = trial(args, mapping)?;
+            check_can_follow(args, mapping, luks2, &data, Some(&trial))?;
             let (begun, passphrase) = begin_reencryption(args, &locked, luks2, devices, output)?;
             drop(begun);
             Some(passphrase)
@@ -261,12 +268,29 @@ fn begins_at_the_start(luks2: &Luks2) -> bool {
     luks2.metadata().segments().iter().all(|segment| segment.offset == 0)
 }
 
+/// What the mapping is to be encrypted with: as it is, but for what was asked for.
+fn trial(args: &ReencryptArgs, mapping: &Mapping) -> Result<Trial, Failure> {
+    let cipher = args.cipher.as_deref().map(options::cipher).transpose()?;
+    let default = cipher.as_ref().map(|cipher| {
+        let takes = cipher.key_lens();
+        let usual = [64, 32].into_iter().find(|len| takes.contains(len));
+        usual.or(takes.last().copied())
+    });
+    let key_len = options::key_len(args.key_size).or(default.flatten());
+    Ok(Trial {
+        cipher: cipher.map_or_else(|| mapping.cipher.clone(), |cipher| cipher.to_string()),
+        key_len: key_len.unwrap_or(mapping.key_bits / 8),
+        data_unit: args.sector_size.unwrap_or(mapping.sector_size),
+    })
+}
+
 /// What would stop the re-encryption when the header says already that it has begun.
 fn check_can_follow(
     args: &ReencryptArgs,
     mapping: &Mapping,
     luks2: &Luks2,
     data: &Device,
+    new: Option<&Trial>,
 ) -> Result<(), Failure> {
     let [segment] = luks2.metadata().segments() else { return Ok(()) };
     let size = match (segment.size, &segment.kind) {
@@ -278,7 +302,7 @@ fn check_can_follow(
         }
         _ => return Ok(()),
     };
-    Ok(dm::check_can_follow(mapping, size, args.header.as_deref())?)
+    Ok(dm::check_can_follow(mapping, size, args.header.as_deref(), new)?)
 }
 
 /// Of a re-encryption that has begun: the sector size afterwards.

@@ -922,10 +922,18 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
             line.pass(if resumes { &["header"] } else { &["header", "decrypt", "init-only"] });
             if !resumes {
                 line.pass(KEYSLOT);
-                line.pass(&["cipher", "sector-size", "keep-key", "key-slot", "resilience-hash"]);
+                line.pass(&["cipher", "sector-size", "keep-key", "key-slot", "reduce-device-size"]);
                 new_key(line)?;
-                resilience(line);
+                match line.request.has("reduce-device-size") {
+                    // Where data moves, that is how it survives.
+                    true => line.uses(&["resilience", "resilience-hash"]),
+                    false => {
+                        line.pass(&["resilience-hash"]);
+                        resilience(line);
+                    }
+                }
             }
+            line.uses(&["reduce-device-size"]);
             line.pass(&["new-volume-key-file", "hotzone-size", "device-size"]);
         }
     }

@@ -50,6 +50,78 @@ fn a_cipher_takes_the_place_of_one_with_longer_keys_under_either_name() {
 }
 
 #[test]
+fn data_moves_behind_a_larger_header_under_either_name() {
+    let (scratch, head) = stage();
+    for (begin, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours"), ("theirs", "theirs")] {
+        let script = format!(
+            "cp was vol; {begin} reencrypt $O $C --reduce-device-size 1M --init-only vol; \
+             $ATREST decrypt --quiet --key-file key vol out; cmp -n 1953792 plain out; rm out; \
+             {resume} reencrypt $O --resume-only vol; \
+             theirs luksDump vol | grep -q 'offset: 17825792 \\[bytes\\]'; theirs open --test-passphrase -d key vol; \
+             $ATREST decrypt --quiet --key-file key vol out; cmp -n 1953792 plain out; rm out"
+        );
+        scratch.bash(&format!("{head}{script}")).ok();
+    }
+    // Nothing is given up unasked.
+    scratch.bash("cp was vol").ok();
+    scratch
+        .bash("$ATREST reencrypt --key-file key --reduce-device-size 1M vol")
+        .fails(1, "the last 1048576 bytes");
+    scratch
+        .bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1000 vol")
+        .fails(1, "a multiple of 512 bytes");
+    scratch
+        .bash("$ATREST --yes reencrypt --key-file key --reduce-device-size 1T vol")
+        .fails(4, "smaller than");
+    scratch.bash("cmp was vol").ok();
+}
+
+/// Makes of a re-encryption what such a version would have begun: both copies of the header get other JSON.
+const OLD_HEADER: &str = r"
+import hashlib, json, sys
+
+SIZE = 16384
+with open(sys.argv[1], 'r+b') as device:
+    for copy in (0, SIZE):
+        device.seek(copy)
+        head = bytearray(device.read(SIZE))
+        text = json.loads(head[4096:].rstrip(b'\0'))
+        slot = next(number for number, keyslot in text['keyslots'].items() if keyslot['type'] == 'reencrypt')
+        text['digests'] = {number: digest for number, digest in text['digests'].items() if slot not in digest['keyslots']}
+        text['config']['requirements']['mandatory'] = ['online-reencrypt']
+        head[4096:] = json.dumps(text).encode().ljust(SIZE - 4096, b'\0')
+        head[448:512] = bytes(64)
+        head[448:480] = hashlib.sha256(head).digest()
+        device.seek(copy)
+        device.write(head)
+";
+
+/// cryptsetup before 2.4.3 bound a re-encryption to no key.
+#[test]
+fn a_verification_is_added_after_a_question_by_whoever_has_each_key() {
+    let (scratch, head) = stage();
+    scratch.file("wrong", "wrong");
+    scratch.file("old.py", OLD_HEADER);
+    let begin = "cp was vol; theirs reencrypt $O $C --init-only vol; python3 old.py vol; cp vol old";
+    scratch.bash(&format!("{head}{begin}")).ok();
+    let unchanged = || scratch.bash("cmp old vol").ok();
+    scratch.bash("$ATREST decrypt --key-file key vol out").fails(4, "a re-encryption is not finished");
+    scratch.bash("$ATREST reencrypt --resume --key-file key vol").fails(4, "has no verification");
+    scratch.bash("$ATREST repair --key-file key vol").fails(1, "nothing shows that it was begun by somebody");
+    scratch.bash("$ATREST --yes repair --key-file wrong vol").fails(2, "wrong passphrase");
+    unchanged();
+    for (repair, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours")] {
+        let script = format!(
+            "cp old vol; {repair} repair -q -d key vol; theirs luksDump vol | grep -q online-reencrypt-v2; \
+             theirs repair -q -d key vol; ours repair -q -d key vol; no $ATREST repair --key-file wrong vol; \
+             {resume} reencrypt $O --resume-only vol; $ATREST decrypt --quiet --key-file key vol out; \
+             cmp -n 3000000 plain out; rm out"
+        );
+        scratch.bash(&format!("{head}{script}")).ok();
+    }
+}
+
+#[test]
 fn what_was_begun_is_gone_on_with_without_being_told_and_opened_meanwhile() {
     let (scratch, head) = stage();
     let script = "ours reencrypt $O $C --init-only vol; \

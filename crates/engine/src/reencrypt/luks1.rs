@@ -141,6 +141,7 @@ fn rehearse(
         resilience: options.resilience,
         hash: options.hash,
         part: options.part,
+        shift: options.shift,
         drop_slots: options.drop_slots.clone(),
     };
     let locked = convert_meanwhile(&header)?;

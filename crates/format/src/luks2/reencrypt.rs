@@ -11,6 +11,10 @@ use alloc::vec::Vec;
 use super::view::{AreaKind, KeyslotKind, Requirement, Segment, SegmentKind, SegmentSize};
 use super::{Digest, Metadata};
 
+/// The first version with a verification.
+const VERIFIED: u8 = 2;
+/// The version of a decryption that moves its data.
+const MOVES_FORWARD: u8 = 3;
 /// Longest text that takes part in the verification.
 const MAX_TEXT: usize = 64;
 /// The flag of the segment that is rewritten now.
@@ -81,7 +85,7 @@ pub struct Reencryption {
     pub area_offset: u64,
     /// Bytes in it.
     pub area_size: u64,
-    /// Number at the end of the requirement's name: 2, or 3 for decryption with a data shift.
+    /// Number at the end of the requirement's name: 1 without any, 2, or 3 for decryption with a data shift.
     pub version: u8,
     /// The active segments, in the order of the data.
     pub active: Vec<Segment>,
@@ -187,19 +191,40 @@ impl Metadata {
     /// The re-encryption in progress.
     ///
     /// # Errors
-    /// [`ReencryptionFault::None`] if none is in progress. [`ReencryptionFault::Offline`] or
-    /// [`ReencryptionFault::Unverifiable`] if another program has to finish it. The others say what of it is
-    /// damaged or not known.
+    /// [`ReencryptionFault::None`] if none is in progress. [`ReencryptionFault::Offline`] if another program has to finish
+    /// it, [`ReencryptionFault::Unverifiable`] if it needs a verification first. The others say what of it is damaged or
+    /// not known.
     pub fn reencryption(&self) -> Result<Reencryption, ReencryptionFault> {
+        let found = self.any_reencryption()?;
+        match found.version < VERIFIED || self.reencryption_digest(&found).is_none() {
+            true => Err(ReencryptionFault::Unverifiable),
+            false => Ok(found),
+        }
+    }
+
+    /// The re-encryption in progress that nothing verifies, with the version that it has once something does.
+    ///
+    /// # Errors
+    /// As [`reencryption`](Self::reencryption); [`ReencryptionFault::None`] also if there is a verification.
+    pub fn unverified_reencryption(&self) -> Result<Reencryption, ReencryptionFault> {
+        let mut found = self.any_reencryption()?;
+        if found.version >= VERIFIED && self.reencryption_digest(&found).is_some() {
+            return Err(ReencryptionFault::None);
+        }
+        let moves_forward = found.mode == ReencryptMode::Decrypt && found.moved.is_some();
+        let journaled =
+            matches!(found.resilience, Resilience::DataShiftJournal(_) | Resilience::DataShiftChecksum(..));
+        found.version = if moves_forward && journaled { MOVES_FORWARD } else { VERIFIED };
+        Ok(found)
+    }
+
+    fn any_reencryption(&self) -> Result<Reencryption, ReencryptionFault> {
         use ReencryptionFault as Fault;
         let version = self.reencryption_version()?;
         let find = |keyslot: &&super::Keyslot| matches!(keyslot.kind, KeyslotKind::Reencrypt { .. });
         let keyslot = self.keyslots().iter().find(find).ok_or(Fault::None)?;
         let KeyslotKind::Reencrypt { mode, direction } = keyslot.kind else { return Err(Fault::None) };
         let AreaKind::Reencrypt(resilience) = &keyslot.area.kind else { return Err(Fault::Area) };
-        if self.digest_of_keyslot(keyslot.id).is_none() {
-            return Err(Fault::Unverifiable);
-        }
         let active: Vec<Segment> = self.segments().iter().filter(|s| !s.is_backup()).cloned().collect();
         let is_hot = |segment: &Segment| segment.has_flag(HOT);
         if active.iter().filter(|segment| is_hot(segment)).count() > 1 {
@@ -228,6 +253,14 @@ impl Metadata {
         Ok(found)
     }
 
+    /// The requirements of a re-encryption in progress, in the version that it has now.
+    pub fn requirements_of(&self, reencryption: &Reencryption) -> Vec<Requirement> {
+        let others = self.config().requirements.iter().filter(|requirement| !requirement.is_reencryption());
+        let mut all: Vec<Requirement> = others.cloned().collect();
+        all.push(Requirement::OnlineReencrypt(alloc::format!("online-reencrypt-v{}", reencryption.version)));
+        all
+    }
+
     /// The digest that binds keyslot and backup segments to the keys.
     pub fn reencryption_digest(&self, reencryption: &Reencryption) -> Option<&Digest> {
         self.digest_of_keyslot(reencryption.keyslot)
@@ -239,9 +272,9 @@ impl Metadata {
             version = match requirement {
                 Requirement::OfflineReencrypt => Err(ReencryptionFault::Offline),
                 Requirement::OnlineReencrypt(name) => match name.as_str() {
-                    "online-reencrypt-v2" => Ok(2),
-                    "online-reencrypt-v3" => Ok(3),
-                    _ => Err(ReencryptionFault::Unverifiable),
+                    "online-reencrypt-v2" => Ok(VERIFIED),
+                    "online-reencrypt-v3" => Ok(MOVES_FORWARD),
+                    _ => Ok(1),
                 },
                 _ => continue,
             };
@@ -360,7 +393,7 @@ impl core::fmt::Display for ReencryptionFault {
             Self::None => "no re-encryption is in progress",
             Self::Offline => "the re-encryption was begun by cryptsetup-reencrypt, which alone can finish it",
             Self::Unverifiable => {
-                "the re-encryption has no verification; `cryptsetup repair` adds it after a look at the header"
+                "the re-encryption has no verification; `atrest repair` adds it once the header was looked at (`atrest info`)"
             }
             Self::Area => "the re-encryption protects its zones in a way that is not known",
             Self::Segments => "the segments of the re-encryption don't fit together",

@@ -161,6 +161,11 @@ fn keys(metadata: &Metadata) -> Result<(), HeaderError> {
         }
     }
     for keyslot in metadata.keyslots() {
+        // It holds no key, and says so by one byte.
+        if matches!(keyslot.kind, KeyslotKind::Reencrypt { .. }) && keyslot.key_len != 1 {
+            let place = Section::Keyslots.member(keyslot.id).at("key_size");
+            return Err(HeaderError::OutOfBounds { place, value: keyslot.key_len.into() });
+        }
         let (KeyslotKind::Luks2 { .. }, AreaKind::Raw { encryption, key_len }) =
             (&keyslot.kind, &keyslot.area.kind)
         else {
@@ -227,13 +232,17 @@ fn sealed(metadata: &Metadata) -> Result<(), HeaderError> {
     }
 }
 
+/// One keyslot and one requirement belong together. A version that is not known may keep what it needs elsewhere.
 fn reencryption(metadata: &Metadata) -> Result<(), HeaderError> {
     let keyslots = metadata.keyslots().iter();
     let count = keyslots.filter(|keyslot| matches!(keyslot.kind, KeyslotKind::Reencrypt { .. })).count();
-    let online = |requirement: &Requirement| matches!(requirement, Requirement::OnlineReencrypt(_));
-    let required = metadata.config().requirements.iter().any(online);
-    match count > 1 || required != (count == 1) {
-        true => Err(HeaderError::ReencryptionState),
-        false => Ok(()),
-    }
+    let requirements = &metadata.config().requirements;
+    let of_any_version = requirements.iter().filter(|requirement| requirement.is_any_online_reencryption());
+    let known = |requirement: &Requirement| matches!(requirement, Requirement::OnlineReencrypt(_));
+    let fits = match (of_any_version.count(), count) {
+        (0, 0) | (1, 1) => true,
+        (1, 0) => !requirements.iter().any(known),
+        _ => false,
+    };
+    if fits { Ok(()) } else { Err(HeaderError::ReencryptionState) }
 }

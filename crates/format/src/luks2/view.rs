@@ -295,6 +295,17 @@ impl Requirement {
         matches!(self, Self::OfflineReencrypt | Self::OnlineReencrypt(_))
     }
 
+    /// Whether it is named as some version of `online-reencrypt`, be it one of tomorrow.
+    pub(super) fn is_any_online_reencryption(&self) -> bool {
+        match self.name().strip_prefix("online-reencrypt") {
+            Some("") => true,
+            Some(rest) => rest.strip_prefix("-v").is_some_and(|version| {
+                !version.is_empty() && version.bytes().all(|digit| digit.is_ascii_digit())
+            }),
+            None => false,
+        }
+    }
+
     pub(crate) fn from_name(name: String) -> Self {
         match name.as_str() {
             "offline-reencrypt" => Self::OfflineReencrypt,

@@ -1,8 +1,8 @@
 //! A re-encryption in the metadata: complete or refused by name, and every byte that its digest binds.
 
 use atrest_format::luks2::{
-    Checksums, Metadata, ReencryptDirection, ReencryptMode, Reencryption, ReencryptionFault, Requirement,
-    Resilience, Segment, SegmentKind, SegmentSize, Shift,
+    Checksums, HeaderError, Metadata, ReencryptDirection, ReencryptMode, Reencryption, ReencryptionFault,
+    Requirement, Resilience, Segment, SegmentKind, SegmentSize, Shift,
 };
 use serde_json::{Value, json};
 
@@ -81,11 +81,34 @@ fn what_is_incomplete_is_refused_by_name() {
     assert_eq!(required(json!(["online-reencrypt-v3"])), Ok(3));
     assert_eq!(required(json!(["online-reencrypt"])), Err(Unverifiable), "cryptsetup before 2.4.3");
     assert_eq!(required(json!(["online-reencrypt-v2", "offline-reencrypt"])), Err(Offline));
+    assert_eq!(required(json!(["online-reencrypt-v2", "online-reencrypt-v3x"])), Ok(2));
+    let mut long = reencrypting();
+    long["keyslots"]["3"]["key_size"] = json!(16);
+    assert!(matches!(parse(&long), Err(HeaderError::OutOfBounds { value: 16, .. })), "it holds no key");
+    // A version of tomorrow can be read, and is none that is known; two versions are a contradiction.
+    assert_eq!(required(json!(["online-reencrypt-v999"])), Err(None));
+    for two in ["online-reencrypt", "online-reencrypt-v3", "online-reencrypt-v999"] {
+        let mut both = reencrypting();
+        both["config"]["requirements"]["mandatory"] = json!(["online-reencrypt-v2", two]);
+        assert_eq!(parse(&both).map(drop), Err(HeaderError::ReencryptionState), "{two}");
+    }
     let mut none = metadata();
     none["config"]["requirements"] = json!({"mandatory": ["of-tomorrow"]});
     assert_eq!(parse(&none).expect("passes").reencryption(), Err(None));
 
     assert_eq!(refused(|m| m["digests"]["3"]["keyslots"] = json!([])), Unverifiable);
+    let unverified = |change: fn(&mut Value)| {
+        let mut m = reencrypting();
+        change(&mut m);
+        let found = parse(&m).expect("within the rules").unverified_reencryption();
+        found.map(|state| (state.version, state.keyslot))
+    };
+    assert_eq!(unverified(|_| {}), Err(None), "it has one");
+    assert_eq!(unverified(|m| m["digests"]["3"]["keyslots"] = json!([])), Ok((2, 3)));
+    assert_eq!(
+        unverified(|m| m["config"]["requirements"]["mandatory"] = json!(["online-reencrypt"])),
+        Ok((2, 3))
+    );
     assert_eq!(refused(|m| m["keyslots"]["3"]["area"]["type"] = json!("of-tomorrow")), Area);
     assert_eq!(refused(|m| m["segments"]["0"]["flags"] = json!(["in-reencryption"])), Segments, "two hot");
     assert_eq!(refused(|m| m["segments"]["3"]["flags"] = json!(["backup-final"])), Segments);

@@ -64,6 +64,9 @@ pub struct ReencryptOptions {
     pub hash: Option<Hash>,
     /// Bytes of the data that it is of, from the first one; `None` is all of it.
     pub part: Option<u64>,
+    /// Bytes by which the data moves back, to give the header more room. As many are lost at the end of the device. It says how zones
+    /// survive, too: none is written where it is read.
+    pub shift: Option<u64>,
     /// Keyslots that may be lost.
     pub drop_slots: Vec<u32>,
     /// How the new keyslots are made. `slot` is not used: they get free numbers.
@@ -150,7 +153,13 @@ impl Luks2 {
                 iv_tweak: 0,
                 integrity: None,
             },
+            // intended: what lies behind the end of every device is refused below.
+            offset: previous.offset.saturating_add(options.shift.unwrap_or(0)),
             ..previous.clone()
+        };
+        let resilience = |plan: &Beginning<'_>, block| match options.shift {
+            Some(shift) => Resilience::DataShift(Shift(shift)),
+            None => plan.resilience(options.resilience, options.hash, block),
         };
         let block = devices.data.geometry().logical_block.max(unit_of(&previous)).max(target.data_unit);
         plan.mark(
@@ -158,10 +167,10 @@ impl Luks2 {
             vec![Segment { id: 0, ..previous.clone() }],
             &[(&previous, "backup-previous", digest_old), (&last, "backup-final", Some(digest_new))],
             digest_old,
-            plan.resilience(options.resilience, options.hash, block),
+            resilience(&plan, block),
         )?;
         let metadata = plan.verified(Some(&old), Some(&new))?;
-        let checksums = options.resilience == ResilienceKind::Checksum;
+        let checksums = options.shift.is_none() && options.resilience == ResilienceKind::Checksum;
         check_course(&metadata, devices, block, checksums, options.part)?;
         let next = session.next(metadata)?;
         for sealed in &plan.sealed {

@@ -27,6 +27,7 @@ pub use encrypt::{
     Conversion, EncryptOptions, begin_encryption, begin_encryption_with_key, interrupted_conversion,
 };
 pub use error::ReencryptError;
+pub use interrupted::Unfinished;
 pub use resume::ReencryptKeys;
 pub use zone::Zone;
 
@@ -151,7 +152,7 @@ impl<'a> Rewriting<'a> {
 
     /// Whether data moves to another place, so that nothing can serve it meanwhile.
     pub fn moves(&self) -> bool {
-        matches!(self.course.kind, Kind::AwayFromHeader | Kind::OverHeader)
+        matches!(self.course.kind, Kind::BehindHeader | Kind::AwayFromHeader | Kind::OverHeader)
     }
 
     /// The volume when all is done. `None` where data moves, or if the sides were taken.
@@ -167,7 +168,7 @@ impl<'a> Rewriting<'a> {
 
     /// Whether zones follow one another from the end of the data.
     pub fn is_backward(&self) -> bool {
-        matches!(self.course.kind, Kind::Backward | Kind::AwayFromHeader)
+        matches!(self.course.kind, Kind::Backward | Kind::BehindHeader | Kind::AwayFromHeader)
     }
 
     /// The volume in its present state, as long as nobody goes on with the re-encryption. `None` if a zone is half-written, or if the key of a segment was not given.

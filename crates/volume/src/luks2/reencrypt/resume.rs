@@ -254,7 +254,7 @@ impl Luks2 {
         }
     }
 
-    fn key_of_digest(
+    pub(super) fn key_of_digest(
         &self,
         header: &dyn Media,
         keys: ReencryptKeys<'_>,

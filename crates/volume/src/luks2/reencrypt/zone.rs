@@ -39,6 +39,8 @@ pub(super) enum Kind {
     Forward,
     /// Where they are, from the end.
     Backward,
+    /// From the end, each to a place behind the one it is read from: the header gets more room. What was at the end of the device goes.
+    BehindHeader,
     /// From the end, each to a place behind the one it is read from: a header comes in front of the data. Its head, which made
     /// room for the header, comes last.
     AwayFromHeader,
@@ -96,7 +98,7 @@ impl Course {
             Kind::Forward => done < bytes,
             // From the end of the part, which is none of what is done.
             Kind::Backward => done == 0,
-            Kind::AwayFromHeader | Kind::OverHeader => false,
+            Kind::BehindHeader | Kind::AwayFromHeader | Kind::OverHeader => false,
         };
         if self.fixed || !free || self.state.hot.is_some() || bytes == 0 || bytes > self.total {
             return Err(ReencryptError::Part { asked: bytes, of: self.total });
@@ -115,7 +117,7 @@ impl Course {
             return Ok(match self.kind {
                 Kind::Forward => hot.offset,
                 // cannot be less: hot_zone ends inside the data.
-                Kind::Backward | Kind::AwayFromHeader => {
+                Kind::Backward | Kind::BehindHeader | Kind::AwayFromHeader => {
                     self.total.saturating_sub(hot.offset).saturating_sub(hot.len)
                 }
                 Kind::OverHeader => self.done_in_front_of(hot.offset)?,
@@ -140,7 +142,7 @@ impl Course {
         match active.as_slice() {
             [only] if self.is_done(only) => Ok(self.total),
             [_] => Ok(0),
-            [first, _] if self.kind == Kind::Backward => {
+            [first, _] if matches!(self.kind, Kind::Backward | Kind::BehindHeader) => {
                 self.total.checked_sub(fixed_size(first)?).ok_or(ReencryptError::Row)
             }
             [first, _] => fixed_size(first),
@@ -164,7 +166,7 @@ impl Course {
         match self.kind {
             _ if done >= self.total => true,
             Kind::Forward => is_first && done > 0,
-            Kind::Backward => !is_first,
+            Kind::Backward | Kind::BehindHeader => !is_first,
             Kind::AwayFromHeader | Kind::OverHeader => {
                 (segment.kind == SegmentKind::Linear) == (self.state.last.kind == SegmentKind::Linear)
             }
@@ -178,7 +180,9 @@ impl Course {
         Ok(match self.kind {
             Kind::Forward => end,
             // cannot be less: a zone begins inside the data.
-            Kind::Backward | Kind::AwayFromHeader => self.total.saturating_sub(zone.offset),
+            Kind::Backward | Kind::BehindHeader | Kind::AwayFromHeader => {
+                self.total.saturating_sub(zone.offset)
+            }
             Kind::OverHeader if zone.offset == 0 => self.total,
             Kind::OverHeader => end.checked_sub(self.head_len()?).ok_or(ReencryptError::Row)?,
         })
@@ -189,10 +193,13 @@ impl Course {
         zone.source == zone.target
     }
 
-    /// What nothing but ciphertext of the old key is left in when the header has gone: first byte and bytes.
+    /// What nothing but ciphertext of the old key is left in when data has moved: first byte and bytes.
     pub(super) fn left_behind(&self) -> Option<(u64, u64)> {
         match self.kind {
             Kind::OverHeader => self.state.resilience.shift().map(|shift| (self.total, shift)),
+            Kind::BehindHeader => {
+                self.state.resilience.shift().map(|shift| (self.state.previous.offset, shift))
+            }
             _ => None,
         }
     }
@@ -227,6 +234,7 @@ impl Course {
                 ReencryptMode::Reencrypt => {
                     self.state.first_digests.iter().copied().map(Some).eq([self.state.digest_last])
                         && (previous.kind != last.kind
+                            || (previous.offset != last.offset && only.offset == last.offset)
                             || self.state.digest_previous != self.state.digest_last)
                 }
             }
@@ -259,6 +267,12 @@ impl Course {
             Kind::Forward => (done, left.min(most)),
             // cannot be less: not more than what is left.
             Kind::Backward => (left.saturating_sub(left.min(most)), left.min(most)),
+            // No more than a shift, so that nothing is written where the zone is read.
+            Kind::BehindHeader => {
+                let len = left.min(most).min(shift);
+                // cannot be less: not more than what is left.
+                (left.saturating_sub(len), len)
+            }
             // Whole shifts from the end; what is left over is the last but one, as the moved head is a whole shift again.
             // intended: less than a shift is left, and all of it comes next.
             Kind::AwayFromHeader => match left.saturating_sub(shift) {
@@ -297,6 +311,13 @@ fn kind_of(state: &Reencryption) -> Result<Kind, ReencryptError> {
                 Forward => Kind::Forward,
                 Backward => Kind::Backward,
             }
+        }
+        (ReencryptMode::Reencrypt, Backward, Resilience::DataShift(shift))
+            if state.moved.is_none()
+                && shift.0 > 0
+                && state.previous.offset.checked_add(shift.0) == Some(state.last.offset) =>
+        {
+            Kind::BehindHeader
         }
         (ReencryptMode::Encrypt, Backward, Resilience::DataShift(shift))
             if state.moved.is_some()

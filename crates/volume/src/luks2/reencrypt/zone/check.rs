@@ -49,6 +49,12 @@ impl Course {
                 return Err(ReencryptError::DeviceSize);
             }
         }
+        if self.kind == Kind::BehindHeader {
+            let shift = self.state.resilience.shift().filter(|shift| shift.is_multiple_of(unit));
+            if shift.is_none() || !fits(self.state.previous.offset, self.total) {
+                return Err(ReencryptError::DeviceSize);
+            }
+        }
         for segment in [&self.state.previous, &self.state.last] {
             if matches!(&segment.kind, SegmentKind::Crypt { iv_tweak, integrity, .. } if *iv_tweak != 0 || integrity.is_some())
             {

@@ -24,7 +24,7 @@ impl Course {
                     row.push(self.old_segment(end), Side::Old);
                 }
             }
-            Kind::Backward => {
+            Kind::Backward | Kind::BehindHeader => {
                 if zone.offset > 0 {
                     row.push(self.old_front(zone.offset), Side::Old);
                 }
@@ -77,7 +77,7 @@ impl Course {
                     row.push(self.old_segment(done), Side::Old);
                 }
             }
-            Kind::Backward => {
+            Kind::Backward | Kind::BehindHeader => {
                 // cannot be less: check_row refuses more than all.
                 let left = self.total.saturating_sub(done);
                 if left > 0 {
