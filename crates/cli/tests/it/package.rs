@@ -25,9 +25,11 @@ fn packages(scratch: &Scratch, version: &str, out: &str) -> [PathBuf; 2] {
     std::array::from_fn(|_| lines.next().expect("the path of a package"))
 }
 
-/// dpkg, for a root that has nothing: not the libraries that the package depends on, either.
+/// dpkg, for a root that has nothing: neither the libraries that the package depends on, nor a shell for its scripts. This machine's runs
+/// them, and they know by `DPKG_ROOT` that they are to leave it alone.
 fn dpkg(scratch: &Scratch) -> Program {
-    scratch.program("dpkg").arg(format!("--root={}", scratch.path("root").display())).arg("--force-depends")
+    let root = format!("--root={}", scratch.path("root").display());
+    scratch.program("dpkg").arg(root).args(["--force-depends", "--force-script-chrootless"])
 }
 
 /// All files under a folder, but what dpkg keeps for itself.

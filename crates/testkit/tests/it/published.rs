@@ -157,8 +157,8 @@ fn a_package_has_its_source_and_licences_and_neither_tests_nor_corpora() {
     for name in PRIVATE {
         words += &format!(" --exclude {name}");
     }
-    let told = cargo(&words).ok();
-    let files: Vec<&str> = told.text().lines().collect();
+    let told = cargo(&words).ok().text();
+    let files: Vec<&str> = told.lines().collect();
     let crates = published().len();
     for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "Cargo.toml", "src/lib.rs"] {
         assert_eq!(files.iter().filter(|file| **file == name).count(), crates, "packages with {name}");
