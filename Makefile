@@ -1,6 +1,6 @@
 # The commands of the project. Each installs first what it needs and nothing else (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build install uninstall deb static demo test test-full coverage site bench bench-embedded bench-trees fuzz mutants lint doc clean
+.PHONY: all setup build install uninstall deb static release demo test test-full semver coverage site bench bench-embedded bench-trees fuzz mutants lint doc clean
 
 all: build
 
@@ -9,7 +9,7 @@ setup:
 
 build:
 	scripts/setup build
-	cargo build --locked --release --package atrest-cli
+	scripts/trimmed cargo build --locked --release --package atrest-cli
 
 # What `make build` made, with manual pages, completions and documents. PREFIX and DESTDIR as everywhere; as root, where that is needed.
 install:
@@ -18,16 +18,26 @@ install:
 uninstall:
 	scripts/install --uninstall --prefix "$(or $(PREFIX),/usr/local)" --destdir "$(DESTDIR)"
 
-# A Debian package in target/debian.
+# Two Debian packages in target/debian: the program, and what unlocks at boot.
 deb: build
-	scripts/setup deb
-	scripts/deb
+	scripts/setup static
+	scripts/trimmed scripts/static x86_64-unknown-linux-musl
+	scripts/deb --init target/x86_64-unknown-linux-musl/static/atrest-init
 
 # The program that unlocks at boot, for four architectures, without a library of the system: checked, and tried in an emulator.
 static:
 	scripts/setup static
 	scripts/static
 	scripts/static --whole
+
+# Static tarballs for four architectures, with checksums and bills of materials, in target/release-files.
+release:
+	scripts/setup release
+	scripts/release
+
+# Whether the crates keep what the last release promised. Before there is one, that is said.
+semver: setup
+	scripts/semver
 
 # A volume, a file system in it, files in and out again: the whole main path in one minute.
 demo: setup build
@@ -43,14 +53,16 @@ test-full:
 	ATREST_CAMPAIGN=full scripts/check
 	scripts/static --whole
 	scripts/cryptsetup-suite --program target/x86_64-unknown-linux-musl/small/atrest-cryptsetup
-	cargo build --locked --release --package atrest-cli
+	scripts/trimmed cargo build --locked --release --package atrest-cli
 	scripts/foreign-images
 	scripts/cryptroot
 	scripts/setup site
 	scripts/site
-	scripts/try-deb "$$(scripts/deb)" "$$(scripts/deb --version 99)"
-	scripts/static x86_64-unknown-linux-musl
+	scripts/trimmed scripts/static x86_64-unknown-linux-musl
 	scripts/boot-guests
+	scripts/try-packages
+	scripts/reproducible
+	scripts/semver
 
 # Which lines the tests of each crate run, and the functions that none of them does. COVERAGE names crates.
 coverage:

@@ -74,3 +74,7 @@ mod sync;
 mod sys;
 #[cfg(feature = "vhost-user")]
 pub mod vhost_user;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -17,3 +17,7 @@ pub mod net;
 pub mod policy;
 pub mod self_test;
 pub mod unlock;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -14,3 +14,7 @@ pub mod files;
 pub mod fit;
 pub mod initramfs;
 pub mod modules;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -158,3 +158,7 @@ pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};
 pub use tagged::Tagged;
 pub use tagged_mapper::{TaggedMapper, TaggedSpec, TaggedSpecError};
 pub use whitened_cbc::WhitenedCbc;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

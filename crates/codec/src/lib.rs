@@ -88,3 +88,7 @@ pub use fixed::{Be, Fixed, Le, Rows, decode, encode, split, split_mut};
 pub use reader::{ReadError, Reader};
 pub use record::{Record, RecordMut};
 pub use writer::{WriteError, Writer};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -36,3 +36,7 @@ pub use trusted_error::{TRUSTED_RECORD_LEN, TrustedStoreError};
 
 /// Bytes in a sector, the unit in which dm-crypt and LUKS count positions (whatever the data unit is).
 pub const SECTOR_SIZE: u64 = 512;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

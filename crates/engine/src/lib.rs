@@ -66,3 +66,7 @@ pub use file::{
 pub use scrub::scrub;
 pub use sequence::Sequence;
 pub use trusted::{TrustedFile, TrustedFileError};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

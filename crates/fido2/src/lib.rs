@@ -27,3 +27,7 @@ pub use device::{Device, FIDO2_VARIABLE};
 pub use error::Fido2Error;
 pub use hid::{REPORT, Reports};
 pub use info::Info;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

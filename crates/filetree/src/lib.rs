@@ -98,3 +98,7 @@ pub use resolve::{LastLink, resolve};
 pub use tree::{About, Capacity, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};
 pub use unreadable::unreadable;
 pub use walk::{MAX_DEPTH, Step, Visit, Walk, WalkError, remove};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -97,3 +97,7 @@ pub use nor_error::{NorDriverError, NorError};
 pub use nor_fault::{ByOperation, NorFault, NorFaults};
 #[cfg(any(feature = "embedded-sdmmc", feature = "block-device-driver"))]
 pub use place::{CardError, CardSetupError};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -26,3 +26,7 @@ pub mod luks2;
 pub mod plain;
 pub mod tcrypt;
 pub mod verity;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -120,3 +120,7 @@ pub fn open_flash_tree<D: FlashDevice + Send + 'static>(
 ) -> Result<Box<dyn FileTree>, TreeError> {
     Ok(Box::new(littlefs::LittleFsTree::open(device, access == Access::ReadWrite)?))
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

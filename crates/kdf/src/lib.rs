@@ -100,3 +100,7 @@ fn to_the_end(mut step: impl FnMut(u32) -> Progress) -> Result<(), KdfError> {
         Ok(())
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

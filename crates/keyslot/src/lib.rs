@@ -33,3 +33,7 @@ pub mod luks1;
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod secret_bytes;
 pub mod wrap;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

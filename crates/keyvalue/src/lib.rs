@@ -59,3 +59,7 @@ pub use shape::MapOptions;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/KEY-VALUE.md")]
 struct Page;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -38,3 +38,7 @@ pub const MAX_NAME_LEN: usize = 255;
 pub const MAX_ATTRIBUTE_LEN: usize = 1022;
 /// Largest file in bytes.
 pub const MAX_FILE_LEN: u64 = 0x7fff_ffff;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -20,7 +20,7 @@ an opening: sealed, closed in good order: chip MiB × 16 × (counted instruction
 
 /// Instructions are executed ones of a Cortex-M4, speed build.
 const BOARD: [&str; 2] = ["Cortex-M4", "speed"];
-const FIGURES: &str = include_str!("../../../firmware/figures.tsv");
+const FIGURES: &str = include_str!("figures.tsv");
 
 const DAYS_A_YEAR: f64 = 365.25;
 const KIB: f64 = 1024.0;

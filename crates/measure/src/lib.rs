@@ -193,3 +193,7 @@ pub fn kdfs(options: &BenchOptions, row: &mut dyn FnMut(KdfRow)) -> Result<(), B
 pub fn pbkdf2(hash: Hash, options: &BenchOptions) -> Result<KdfRow, BenchError> {
     kdf::pbkdf2(hash, options.time)
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -21,3 +21,7 @@ pub mod wire;
 pub use client::{Export, Options};
 pub use error::{Broken, ConnectError};
 pub use uri::{Place, Uri, UriError, percent_encoded};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

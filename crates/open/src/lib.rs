@@ -119,3 +119,7 @@ fn volume<S: KeySource<Key = Key>>(
     locked.check().map_err(|error| Error::Unlock(Refused::Attempt(error)))?;
     unlock(&*locked, keys, options).map_err(Error::Unlock)
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -48,3 +48,7 @@ pub use foreign::{Foreign, foreign};
 pub use identity::{Identity, identity};
 pub use kind::{FilesystemKind, LOOK_AT, SIGNATURES, by_signature};
 pub use window::Window;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -40,3 +40,7 @@ pub mod untrusted {
     pub use crate::http::{Answer, HttpError, answer};
     pub use crate::list::page;
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

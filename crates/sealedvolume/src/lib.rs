@@ -49,3 +49,7 @@ pub mod store;
 pub mod volume;
 
 pub use volume::SealedVolume;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

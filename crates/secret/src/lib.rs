@@ -65,3 +65,7 @@ mod tests {
         assert_eq!((&bytes[..32], bytes[32]), (&[0; 32][..], 0xa5));
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

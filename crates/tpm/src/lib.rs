@@ -33,3 +33,7 @@ pub use policy::{Bank, Pcrs, Policy};
 pub use seal::NewSeal;
 pub use signed::{SignedPolicy, SigningKey};
 pub use unseal::Sealed;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -22,3 +22,7 @@ pub mod ecryptfs;
 mod flags;
 pub mod fscrypt;
 pub mod lower;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -80,3 +80,7 @@ fn refuse(arguments: TokenStream) -> Option<TokenStream> {
     ];
     (!arguments.is_empty()).then(|| error.into_iter().collect())
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -91,3 +91,7 @@ pub use recognised::begins_as_a_file_system;
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};
 pub use uuid::is_uuid;
 pub use volume::{SealedKey, Segment, Volume};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

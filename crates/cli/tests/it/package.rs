@@ -1,5 +1,5 @@
-//! The Debian package: made twice with the same bytes; installed, used, upgraded and removed in an empty root. `make test-full` does it with
-//! apt in a root that debootstrap made (`scripts/try-deb`).
+//! The Debian packages: made twice with the same bytes; installed, used, upgraded and removed in an empty root. `make test-full` does it with
+//! apt in a root that debootstrap made (`scripts/try-deb`), and has lintian read them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use atrest_testkit::oracle::Program;
 
 use crate::common::{CHEAP, Scratch};
 
-/// Makes a package of the program under test.
-fn package(scratch: &Scratch, version: &str, out: &str) -> PathBuf {
+/// Makes a package of the program under test, and one of what unlocks at boot, for which another program stands here.
+fn packages(scratch: &Scratch, version: &str, out: &str) -> [PathBuf; 2] {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/deb");
-    let words = ["--program", env!("CARGO_BIN_EXE_atrest"), "--version", version];
+    let words = ["--program", env!("CARGO_BIN_EXE_atrest"), "--init", "/bin/true", "--version", version];
     // How well it is packed is nothing to this test.
     let told = scratch
         .program(script)
@@ -20,12 +20,16 @@ fn package(scratch: &Scratch, version: &str, out: &str) -> PathBuf {
         .arg(scratch.path(out))
         .env("DPKG_DEB_COMPRESSOR_TYPE", "none")
         .ok();
-    PathBuf::from(told.text().trim())
+    let told = told.text();
+    let mut lines = told.lines().map(PathBuf::from);
+    std::array::from_fn(|_| lines.next().expect("the path of a package"))
 }
 
-/// dpkg, for a root that has nothing: not the libraries that the package depends on, either.
+/// dpkg, for a root that has nothing: neither the libraries that the package depends on, nor a shell for its scripts. This machine's runs
+/// them, and they know by `DPKG_ROOT` that they are to leave it alone.
 fn dpkg(scratch: &Scratch) -> Program {
-    scratch.program("dpkg").arg(format!("--root={}", scratch.path("root").display())).arg("--force-depends")
+    let root = format!("--root={}", scratch.path("root").display());
+    scratch.program("dpkg").arg(root).args(["--force-depends", "--force-script-chrootless"])
 }
 
 /// All files under a folder, but what dpkg keeps for itself.
@@ -47,20 +51,20 @@ fn files(root: &Path) -> BTreeSet<PathBuf> {
 #[test]
 fn a_package_is_installed_used_upgraded_and_removed_and_two_of_one_commit_have_the_same_bytes() {
     let scratch = Scratch::new();
-    let first = package(&scratch, "0.1.0", "one");
-    let again = package(&scratch, "0.1.0", "two");
-    assert_ne!(first, again);
-    assert!(
-        std::fs::read(&first).expect("a package") == std::fs::read(&again).expect("a package"),
-        "two packages differ"
-    );
+    let first = packages(&scratch, "0.1.0", "one");
+    let again = packages(&scratch, "0.1.0", "two");
+    for (one, two) in first.iter().zip(&again) {
+        assert_ne!(one, two);
+        let bytes = |path: &Path| std::fs::read(path).expect("a package");
+        assert!(bytes(one) == bytes(two), "{} and {} differ", one.display(), two.display());
+    }
 
     let root = scratch.path("root");
     for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates"] {
         std::fs::create_dir_all(root.join(folder)).expect("a folder");
     }
     std::fs::write(root.join("var/lib/dpkg/status"), "").expect("an empty list");
-    dpkg(&scratch).arg("--install").arg(&first).ok();
+    dpkg(&scratch).arg("--install").args(&first).ok();
     let installed = files(&root);
     for name in [
         "bin/atrest",
@@ -71,11 +75,21 @@ fn a_package_is_installed_used_upgraded_and_removed_and_two_of_one_commit_have_t
         "share/zsh/vendor-completions/_atrest",
         "share/doc/atrest/copyright",
         "share/doc/atrest/docs/CLI.md",
+        "share/doc/atrest/CHANGELOG.md.gz",
+        "share/doc/atrest/THIRD-PARTY.gz",
+        "lib/systemd/system/atrest@.service",
+        "lib/systemd/user/atrest@.service",
+        "sbin/mount.atrest",
+        "sbin/atrest-init",
+        "share/initramfs-tools/hooks/atrest",
+        "share/initramfs-tools/scripts/local-top/atrest",
+        "lib/dracut/modules.d/90atrest/module-setup.sh",
+        "share/doc/atrest-initramfs/copyright",
     ] {
         assert!(installed.contains(&Path::new("usr").join(name)), "{name} is missing");
     }
     // Every byte is what its checksum says, and every file has one.
-    assert_eq!(dpkg(&scratch).args(["--verify", "atrest"]).ok().text(), "");
+    assert_eq!(dpkg(&scratch).args(["--verify", "atrest", "atrest-initramfs"]).ok().text(), "");
 
     // The installed program, not the one that was built.
     let atrest = || scratch.program(root.join("usr/bin/atrest"));
@@ -89,14 +103,14 @@ fn a_package_is_installed_used_upgraded_and_removed_and_two_of_one_commit_have_t
         .arg(root.join("usr/share/man/man1/atrest-open.1.gz"));
     assert!(page.ok().text().contains(".TH atrest-open 1"));
 
-    dpkg(&scratch).arg("--install").arg(package(&scratch, "0.1.1", "three")).ok();
+    dpkg(&scratch).arg("--install").args(packages(&scratch, "0.1.1", "three")).ok();
     let version =
         scratch.program("dpkg-query").arg(format!("--admindir={}", root.join("var/lib/dpkg").display()));
     assert_eq!(version.args(["--showformat=${Version}", "--show", "atrest"]).ok().text(), "0.1.1");
     assert_eq!(files(&root), installed);
     atrest().args(["key", "test", "--key-file", "key", "volume"]).ok();
 
-    dpkg(&scratch).args(["--remove", "atrest"]).ok();
+    dpkg(&scratch).args(["--remove", "atrest", "atrest-initramfs"]).ok();
     assert_eq!(files(&root), BTreeSet::new());
 }
 
@@ -123,4 +137,66 @@ fn what_is_installed_in_a_prefix_is_removed_again_and_nothing_else() {
     assert_eq!(told.code, Some(1));
     assert!(told.messages().contains("run make build"), "{}", told.messages());
     assert_eq!(files(&scratch.path("root")), before);
+}
+
+#[test]
+fn systemd_takes_the_units_that_are_installed() {
+    let scratch = Scratch::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install");
+    let words = ["--program", env!("CARGO_BIN_EXE_atrest"), "--prefix"];
+    scratch.program(script).args(words).arg(scratch.path("prefix")).ok();
+    for (kind, manager) in [("system", "--system"), ("user", "--user")] {
+        let unit = scratch.path("prefix/lib/systemd").join(kind).join("atrest@.service");
+        let text = std::fs::read_to_string(&unit).expect("a unit");
+        assert!(!text.contains("@bindir@"), "the unit names no program");
+        // What it finds to say goes to standard error, and pages are looked for on this machine.
+        let analyze = scratch.program("systemd-analyze").env("XDG_RUNTIME_DIR", scratch.path("."));
+        let told = analyze.args(["verify", "--man=no", manager]).arg(&unit).ok();
+        assert_eq!(told.messages(), "");
+    }
+}
+
+#[test]
+fn the_line_of_the_units_opens_a_volume() {
+    let scratch = Scratch::new();
+    let unit = include_str!("../../../../contrib/systemd/system/atrest@.service");
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=@bindir@/atrest ")).expect("a line");
+    scratch.file("key", "correct horse");
+    let atrest = || scratch.program(env!("CARGO_BIN_EXE_atrest"));
+    atrest().args(["format", "--size", "24M", "--key-file", "key"]).args(CHEAP).arg("a volume").ok();
+    // As systemd expands it: `$OPTIONS` and `$KEY` become words, `${VOLUME}` one word with its space.
+    let mut words = Vec::new();
+    for word in line.split(' ') {
+        match word {
+            "$OPTIONS" => words.push("--nbd".into()),
+            "$KEY" => words.extend(["--key-file".into(), "key".into()]),
+            "${VOLUME}" => words.push("a volume".to_owned()),
+            word => words.push(word.replace("%i", "photos")),
+        }
+    }
+    assert!(words.contains(&"photos".to_owned()) && words.contains(&"a volume".to_owned()), "{words:?}");
+    let position = words.iter().position(|word| word == "--").expect("the end of the options");
+    // With a command behind it, so that it ends.
+    let volume = words.split_off(position + 1);
+    words.pop();
+    words.extend(volume);
+    words.extend(["--run", "sh", "-c", "echo $ATREST_URI"].map(str::to_owned));
+    let told = atrest().args(&words).ok();
+    assert!(told.text().starts_with("nbd+unix:"), "{}", told.text());
+}
+
+#[test]
+fn a_program_has_no_path_of_the_folder_that_it_was_built_in() {
+    // Two builds in different folders have the same bytes only then; scripts/reproducible makes them. Of the registry's sources and of what
+    // build scripts write, scripts/trimmed takes the paths out of a release.
+    let program = std::fs::read(env!("CARGO_BIN_EXE_atrest")).expect("the program");
+    let sources =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the checkout").join("crates");
+    let path = sources.to_str().expect("a path in UTF-8").as_bytes();
+    assert_eq!(
+        program.windows(path.len()).filter(|window| *window == path).count(),
+        0,
+        "{}",
+        sources.display()
+    );
 }

@@ -22,6 +22,7 @@ mod kernel_oracle;
 mod mkinitcpio;
 mod module_graph;
 mod no_c;
+mod published;
 mod random;
 mod reencrypt;
 mod reencrypt_online;
