@@ -151,5 +151,8 @@ pub enum Command {
     #[cfg(feature = "whole")]
     Completions(tools::CompletionsArgs),
     #[cfg(feature = "whole")]
+    #[command(hide = true)]
+    Complete(tools::CompleteArgs),
+    #[cfg(feature = "whole")]
     Man(tools::ManArgs),
 }
