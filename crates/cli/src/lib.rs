@@ -119,11 +119,9 @@ fn answered(error: &clap::Error) -> ExitCode {
         drop(error.print());
         return ExitCode::SUCCESS;
     }
-    // The words are read once more, by definitions that show less.
-    match help::command().try_get_matches() {
-        Err(shaped) => drop(shaped.print()),
-        Ok(_) => drop(error.print()),
-    }
+    // The words are read once more, by definitions that show less. A program with cryptsetup's words alone has no room for them.
+    let shaped = cfg!(feature = "whole").then(|| help::command().try_get_matches().err()).flatten();
+    drop(shaped.as_ref().unwrap_or(error).print());
     match error.kind() {
         ErrorKind::DisplayHelp => ExitCode::SUCCESS,
         _ => ExitCode::from(Failure::parameters("").code()),

@@ -43,12 +43,19 @@ _atrest() {
 
 "#;
 
+/// fish takes the value of an option from what is said of that option alone, and puts `--name=` in front of it by itself.
 const FISH: &str = r#"
 function __atrest_asked
     set -l words (commandline -opc) (commandline -ct)
-    atrest complete -- $words 2>/dev/null
+    $words[1] complete -- $words 2>/dev/null | string replace -r -- '^--[^=]*=' ''
 end
 complete -c atrest -f -n 'test (count (__atrest_asked)) -gt 0' -a '(__atrest_asked)'
+complete -c atrest -x -s S -l key-slot -a '(__atrest_asked)'
+complete -c atrest -x -s c -l cipher -a '(__atrest_asked)'
+complete -c atrest -x -s s -l key-size -a '(__atrest_asked)'
+for name in new-key-slot drop-slot token-id keyslot-cipher keyslot-key-size hash
+    complete -c atrest -x -l $name -a '(__atrest_asked)'
+end
 "#;
 
 pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {

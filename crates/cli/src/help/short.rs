@@ -161,7 +161,9 @@ fn shorter(path: &str, arg: Arg) -> Arg {
 /// The first sentence of what is said of an option, with its default.
 fn first_sentence(help: &str) -> String {
     let end = help.match_indices(". ").map(|(at, _)| at).find(|at| {
-        help.get(at + 2..).and_then(|rest| rest.chars().next()).is_some_and(|c| c.is_uppercase() || c == '-')
+        help.get(at + 2..)
+            .and_then(|rest| rest.chars().next())
+            .is_some_and(|c| c.is_uppercase() || "-`".contains(c))
     });
     let Some(first) = end.and_then(|end| help.get(..end)) else {
         return help.trim_end_matches('.').to_owned();
