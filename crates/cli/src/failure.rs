@@ -4,7 +4,11 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::colour::{self, Meaning};
 use crate::output::plain;
+
+/// What every error begins with.
+const NAME: &str = "atrest:";
 
 /// cryptsetup's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,11 +138,16 @@ impl Failure {
             return;
         }
         // Nobody is left to tell if standard error is gone.
-        let _ = io::stderr().write_all(self.text(json).as_bytes());
+        let text = self.text(json);
+        let text = match text.strip_prefix(NAME) {
+            Some(rest) if !json => colour::marked(NAME, Meaning::Error) + rest,
+            _ => text,
+        };
+        let _ = io::stderr().write_all(text.as_bytes());
     }
 
     /// What is printed: never the number of a system's error without a word on what to do.
-    fn text(&self, json: bool) -> String {
+    pub(crate) fn text(&self, json: bool) -> String {
         let (what, number) = numberless(&self.what);
         let hint = self.hint.clone().or_else(|| number.map(|number| advice(number).to_owned()));
         if json {
@@ -147,7 +156,7 @@ impl Failure {
         }
         // intended: there need not be a hint.
         let hint = hint.map(|hint| format!("  {}\n", plain(&hint))).unwrap_or_default();
-        format!("atrest: {}\n{hint}", plain(&what))
+        format!("{NAME} {}\n{hint}", plain(&what))
     }
 }
 

@@ -16,6 +16,8 @@
 
 mod args;
 mod asked;
+mod bars;
+mod colour;
 mod commands;
 mod cryptsetup;
 #[cfg(test)]
@@ -23,9 +25,11 @@ mod docs;
 mod errors;
 mod failure;
 mod flash_errors;
+mod help;
 mod integritysetup;
 #[cfg(test)]
 mod letters;
+mod man;
 mod meter;
 #[cfg(test)]
 mod options_of_peers;
@@ -95,21 +99,31 @@ fn limit_work(global: &GlobalArgs, output: &Output) {
 /// Help and version are answers; everything else that the parser stops at is a wrong parameter, which cryptsetup
 /// reports as 1 where clap would say 2.
 fn refused(error: &clap::Error) -> ExitCode {
-    match usage::answer(error) {
-        Some(failure) if error.kind() == ErrorKind::InvalidSubcommand => {
-            // Said in cryptsetup's words it may be a whole command.
-            let ours = cryptsetup::in_our_words(std::env::args_os().skip(1));
-            match ours {
-                Some(command) => failure.hint(format!("here: {command}")).print(false),
-                None => failure.print(false),
-            }
-        }
-        Some(failure) => failure.print(false),
-        // If nobody reads the help there is nobody to tell.
-        None => drop(error.print()),
+    let words = || std::env::args_os().skip(1);
+    let Some(failure) = usage::failure(error) else { return answered(error) };
+    // Said in cryptsetup's words it may be a whole command.
+    let ours =
+        (error.kind() == ErrorKind::InvalidSubcommand).then(|| cryptsetup::in_our_words(words())).flatten();
+    let failure = match ours {
+        Some(command) => failure.hint(format!("here: {command}")),
+        None => failure,
+    };
+    // Whoever reads JSON reads the parser's errors, too.
+    failure.print(words().any(|word| word == "--json"));
+    ExitCode::from(failure.code())
+}
+
+/// Prints help or the version. If nobody reads it there is nobody to tell.
+fn answered(error: &clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::DisplayVersion {
+        drop(error.print());
+        return ExitCode::SUCCESS;
     }
+    // The words are read once more, by definitions that show less. A program with cryptsetup's words alone has no room for them.
+    let shaped = cfg!(feature = "whole").then(|| help::command().try_get_matches().err()).flatten();
+    drop(shaped.as_ref().unwrap_or(error).print());
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        ErrorKind::DisplayHelp => ExitCode::SUCCESS,
         _ => ExitCode::from(Failure::parameters("").code()),
     }
 }

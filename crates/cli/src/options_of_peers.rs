@@ -46,6 +46,16 @@ fn listed(text: &str) -> Vec<Form> {
     text.split_whitespace().map(form).collect()
 }
 
+/// The options of cryptsetup, with their dashes, and their letters.
+pub fn names_of_cryptsetup() -> Vec<String> {
+    let forms = listed(CRYPTSETUP).into_iter();
+    forms
+        .flat_map(|(name, _, letter)| {
+            letter.map(|letter| format!("-{letter}")).into_iter().chain([format!("--{name}")])
+        })
+        .collect()
+}
+
 fn known<O: Known>(options: &[O]) -> Vec<Form> {
     options.iter().map(|option| (option.name().into(), option.value().is_some(), option.letter())).collect()
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use atrest_filetree::DisplayName;
 
 use crate::args::GlobalArgs;
+use crate::colour::{self, Meaning};
 use crate::failure::{Code, Failure, numberless};
 use crate::meter::Lines;
 
@@ -190,7 +191,7 @@ impl Output {
             let (text, _) = numberless(&text.to_string());
             let line = match self.json {
                 true => serde_json::json!({ "warning": text }).to_string(),
-                false => format!("atrest: warning: {}", plain(&text)),
+                false => format!("{} {}", colour::marked("atrest: warning:", Meaning::Warning), plain(&text)),
             };
             // Nobody is left to tell if standard error is gone.
             let _ = writeln!(io::stderr(), "{line}");

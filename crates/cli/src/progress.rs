@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::bars;
 use crate::output::Output;
 
 fn is_drawn(output: &Output) -> bool {
@@ -19,6 +20,9 @@ pub fn spinner(what: &'static str, output: &Output) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let spinner = ProgressBar::new_spinner().with_message(what);
+    if !bars::has_blocks() {
+        spinner.set_style(ProgressStyle::default_spinner().tick_chars("|/-\\ "));
+    }
     spinner.enable_steady_tick(Duration::from_millis(120));
     spinner
 }
@@ -56,11 +60,17 @@ pub fn bytes_bar(total: u64, output: &Output) -> ProgressBar {
     if !is_drawn(output) {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template(
-        "{percent:>3}% {wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left",
-    );
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    let target = ProgressDrawTarget::stderr();
+    // On a narrow terminal the figures alone would fill more than a line.
+    let style = ProgressStyle::with_template(match bars::columns(&std::io::stderr()) {
+        ..72 => "{percent:>3}% {wide_bar} {eta} left",
+        _ => {
+            "{percent:>3}% {wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
+        }
+    });
+    let bar = ProgressBar::with_draw_target(Some(total), target);
     match style {
+        Ok(style) if !bars::has_blocks() => bar.with_style(style.progress_chars("#>-")),
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }

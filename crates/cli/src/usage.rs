@@ -1,11 +1,11 @@
-//! What the option parser stops at, for people who know cryptsetup: its names are answered with ours, and what is missing is
-//! named in a sentence. Everything else is left to the parser's own words.
+//! What the option parser stops at, said as all other errors are: what is wrong, and what to do. People who know cryptsetup get
+//! our name for what they asked for.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Failure;
 
-/// Actions of cryptsetup 2.6.1 that have another name here, or none.
+/// Actions of cryptsetup 2.8 that have another name here, and what people type who know other programs.
 const ACTIONS: &[(&[&str], &str)] = &[
     (&["luksFormat"], "`atrest format` makes a volume"),
     (
@@ -13,7 +13,17 @@ const ACTIONS: &[(&[&str], &str)] = &[
         "`atrest open` unlocks a volume: --fuse DIR, --nbd or, as cryptsetup does, --dm NAME; plain mode is --type plain",
     ),
     (
-        &["luksClose", "plainClose", "loopaesClose", "tcryptClose", "bitlkClose", "remove"],
+        &[
+            "luksClose",
+            "plainClose",
+            "loopaesClose",
+            "tcryptClose",
+            "bitlkClose",
+            "fvault2Close",
+            "remove",
+            "umount",
+            "unmount",
+        ],
         "`atrest close` closes a volume",
     ),
     (
@@ -21,9 +31,10 @@ const ACTIONS: &[(&[&str], &str)] = &[
         "`atrest open` with --type loopaes or --type tcrypt opens them; ls, cat and cp take these options, too",
     ),
     (
-        &["bitlkOpen", "fvault2Open", "bitlkDump", "fvault2Dump"],
-        "atrest does not know BitLocker and FileVault volumes; cryptsetup opens them",
+        &["bitlkOpen", "fvault2Open"],
+        "`atrest open` opens BitLocker and FileVault volumes, too, and `atrest ls` and `cp` read their files",
     ),
+    (&["bitlkDump", "fvault2Dump"], "`atrest info` shows what opens the volume"),
     (&["luksAddKey"], "`atrest key add` adds a passphrase"),
     (&["luksRemoveKey"], "`atrest key remove` removes a passphrase"),
     (&["luksChangeKey"], "`atrest key change` replaces a passphrase"),
@@ -40,9 +51,18 @@ const ACTIONS: &[(&[&str], &str)] = &[
     (&["config"], "`atrest header set` sets labels, and `atrest key priority` the priority of a keyslot"),
     (&["benchmark"], "`atrest bench` measures"),
     (&["refresh"], "`atrest open --refresh --dm NAME` gives a mapping other options in place"),
+    (
+        &["init", "new"],
+        "`atrest format` makes a volume, and `atrest mount` begins an encrypted folder in an empty directory",
+    ),
+    (&["dump", "show"], "`atrest info` shows the header"),
+    (&["list"], "`atrest status` lists the open volumes, `atrest ls` the files in one"),
+    (&["verify"], "`atrest verity verify` checks a tree, `atrest scrub` an authenticated volume"),
+    (&["copy"], "`atrest cp` copies files into and out of a volume"),
+    (&["passwd"], "`atrest key change` replaces a passphrase"),
 ];
 
-/// Options of cryptsetup 2.6.1 that have another name here, or none.
+/// Options of cryptsetup 2.8 that have another name here, another command, or none.
 const OPTIONS: &[(&[&str], &str)] = &[
     (&["--batch-mode"], "--yes answers all questions in advance"),
     (
@@ -57,29 +77,139 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["--dump-volume-key", "--dump-master-key"], "`atrest key export` writes the volume key to a file"),
     (&["--dump-json-metadata"], "`atrest info --metadata` shows it"),
     (&["--header-backup-file"], "the backup is the path behind the volume"),
+    (&["--json-file"], "the file is the path behind the volume"),
     (
-        &["--token-id", "--token-only", "--token-type", "--disable-external-tokens"],
-        "tokens don't unlock anything here",
+        &["--token-id", "--token-only", "--token-type"],
+        "commands that take a passphrase take it from a token: `atrest open`, `atrest key test` and others",
     ),
+    (
+        &["--disable-external-tokens", "--external-tokens-path"],
+        "no libraries of tokens are loaded; --key-file or --passphrase-fd leaves tokens aside",
+    ),
+    (&["--token-replace"], "`atrest token remove` makes room, then `atrest token import` fills it"),
+    (&["--new-token-id"], "`atrest token import --token-id N` gives the number"),
     (&["-M"], "--type says which kind of volume it is"),
     (&["-o"], "--offset says where the data begins"),
-    (&["-b"], "--size takes bytes, or a number with a unit"),
+    (&["-b", "--device-size"], "--size takes bytes, or a number with a unit"),
     (&["-p"], "--skip gives the number of the first sector's IV"),
     (&["-l"], "--keyfile-size says how much of a key file counts"),
     (
-        &["-I", "--integrity"],
-        "authenticated volumes are made by cryptsetup; `atrest open --dm NAME` opens them",
+        &["-I", "--integrity", "--integrity-key-size", "--integrity-no-wipe", "--integrity-legacy-padding"],
+        "`atrest format --integrity KIND` makes an authenticated volume; what opens it needs no option",
+    ),
+    (
+        &["--integrity-inline"],
+        "tags lie beside the data here; `cryptsetup` puts them into the sectors of a device that has room there",
+    ),
+    (
+        &["--hw-opal", "--hw-opal-only", "--hw-opal-factory-reset"],
+        "atrest encrypts itself, and uses no encryption of drives",
     ),
     (
         &["--decrypt"],
         "`atrest reencrypt --decrypt --header FILE` decrypts a volume where it is; `atrest decrypt` writes its plaintext elsewhere",
     ),
-    (&["--encrypt", "-N", "--new"], "`atrest encrypt --in-place` encrypts a device where it is"),
+    (
+        &["--encrypt", "-N", "--new", "--reduce-device-size"],
+        "`atrest encrypt --in-place` encrypts a device where it is",
+    ),
     (&["--resume-only"], "--resume goes on with a re-encryption"),
+    (
+        &[
+            "--init-only",
+            "--active-name",
+            "--force-offline-reencrypt",
+            "--hotzone-size",
+            "--resilience",
+            "--resilience-hash",
+            "-B",
+            "--block-size",
+        ],
+        "`atrest reencrypt` takes it, or knows it without being told: `atrest reencrypt --help`",
+    ),
+    (
+        &[
+            "--new-key-size",
+            "--new-key-slot",
+            "--new-key-description",
+            "--new-volume-key-file",
+            "--new-volume-key-keyring",
+        ],
+        "`atrest key add` and `atrest reencrypt` take what is new: their --help lists it",
+    ),
+    (&["--keep-key"], "`atrest key change --keep-passphrase` derives a key anew and keeps the volume key"),
+    (
+        &["--force-no-keyslots"],
+        "`atrest reencrypt --no-keyslots` makes a volume that only its volume key opens",
+    ),
+    (&["--unbound"], "`atrest key add --unbound` adds a key that opens no data"),
+    (&["--priority"], "`atrest key priority` sets it"),
+    (&["--persistent"], "`atrest open --dm NAME --persistent` writes options of the kernel into the header"),
+    (&["--deferred", "--cancel-deferred"], "`atrest close` takes it"),
+    (&["--shared", "--refresh", "--allow-discards"], "`atrest open` takes it"),
     (&["--use-random", "--use-urandom"], "keys come from the kernel's random source, which needs no choice"),
     (&["--force-password"], "passphrases are not judged, so that none has to be forced"),
-    (&["--verbose", "-v", "--debug"], "nothing more can be told; --json gives all there is"),
+    (
+        &[
+            "--disable-locks",
+            "--disable-blkid",
+            "--use-directio",
+            "--use-fsync",
+            "--serialize-memory-hard-pbkdf",
+            "--write-log",
+            "--perf-high_priority",
+            "--test-args",
+        ],
+        "it needs no choice here: leave it out",
+    ),
+    (
+        &["--progress-frequency", "--progress-json"],
+        "a terminal shows how far it is; --json gives lines for programs",
+    ),
+    (
+        &["--veracrypt", "--disable-veracrypt"],
+        "--type tcrypt is both, --type truecrypt and --type veracrypt are one of them",
+    ),
+    (&["--verbose", "-v", "--debug", "--debug-json"], "nothing more can be told; --json gives all there is"),
 ];
+
+/// What is wrong with a command line, as a failure like every other. None if help or the version was asked for.
+pub fn failure(error: &clap::Error) -> Option<Failure> {
+    let is_answer = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    (!is_answer).then(|| answer(error).unwrap_or_else(|| in_the_parsers_words(error)))
+}
+
+/// What the parser says: in one line what is wrong, in another what it advises.
+fn in_the_parsers_words(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let mut paragraphs = text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
+    // intended: an error without words has none.
+    let what = paragraphs.next().unwrap_or_default();
+    let what: Vec<&str> = what.lines().map(str::trim).collect();
+    let what = what.join(" ");
+    let mut advice: Vec<String> = Vec::new();
+    for paragraph in paragraphs {
+        for tip in paragraph.lines().filter_map(|line| line.trim().strip_prefix("tip: ")) {
+            advice.push(tip.to_owned());
+        }
+    }
+    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
+    let command: Vec<&str> = usage
+        .map(|usage| usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect())
+        // intended: an error that is about no command is about the program.
+        .unwrap_or_default();
+    let command = if command.is_empty() { "atrest".to_owned() } else { command.join(" ") };
+    if let (true, Some(usage)) = (advice.is_empty(), usage.filter(|usage| usage.len() < 90)) {
+        advice.push(format!("usage: {usage}"));
+    }
+    advice.push(format!("`{command} -h` shows what it takes"));
+    Failure::parameters(what.strip_prefix("error: ").unwrap_or(&what)).hint(advice.join("; "))
+}
 
 /// A sentence for an error of the parser, where there is a better one than its own.
 pub fn answer(error: &clap::Error) -> Option<Failure> {
@@ -160,18 +290,73 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_is_given_to_what_is_an_option_or_command_here() {
-        for (name, _) in ACTIONS.iter().flat_map(|(names, text)| names.iter().map(move |name| (name, text))) {
+    fn no_answer_is_given_to_what_is_a_command_here() {
+        for name in ACTIONS.iter().flat_map(|(names, _)| names.iter()) {
             assert_eq!(said(&[name]), Some(format!("there is no command {name}")));
         }
-        for (names, _) in OPTIONS {
-            for name in *names {
-                assert_eq!(
-                    said(&["info", name]),
-                    Some(format!("{name} is no option of this command")),
-                    "{name}"
-                );
+    }
+
+    /// Every option of a command, with dashes.
+    fn options_of(command: &clap::Command) -> Vec<String> {
+        let long = command.get_arguments().filter_map(|arg| arg.get_long()).map(|name| format!("--{name}"));
+        let short =
+            command.get_arguments().filter_map(|arg| arg.get_short()).map(|letter| format!("-{letter}"));
+        long.chain(short).collect()
+    }
+
+    #[test]
+    fn every_option_of_cryptsetup_is_taken_by_its_command_here_or_answered() {
+        let mut everywhere: Vec<String> = Vec::new();
+        crate::docs::each_command(&mut |_, command| everywhere.extend(options_of(command)));
+        let is_unknown = |name: &String| !everywhere.contains(name) && find(OPTIONS, name).is_none();
+        let unknown: Vec<String> =
+            crate::options_of_peers::names_of_cryptsetup().into_iter().filter(is_unknown).collect();
+        assert!(
+            unknown.is_empty(),
+            "these are no options here, and nobody says what to do instead: {unknown:?}"
+        );
+        for name in OPTIONS.iter().flat_map(|(names, _)| names.iter()) {
+            assert_eq!(
+                said(&["passphrase", name]),
+                Some(format!("{name} is no option of this command")),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_command_that_an_answer_names_is_there() {
+        let mut commands = vec!["atrest …".to_owned()];
+        crate::docs::each_command(&mut |path, _| commands.push(path.to_owned()));
+        for (_, text) in ACTIONS.iter().chain(OPTIONS) {
+            for quoted in text.split('`').skip(1).step_by(2).filter(|quoted| quoted.starts_with("atrest ")) {
+                assert!(commands.iter().any(|command| quoted.starts_with(command.as_str())), "{quoted}");
             }
         }
+    }
+
+    #[test]
+    fn what_the_parser_says_has_the_form_of_every_other_error() {
+        let text = |words: &[&str]| {
+            let error = Cli::try_parse_from([&["atrest"], words].concat()).expect_err("refused");
+            let failure = failure(&error).expect("no answer");
+            (failure.what().to_owned(), failure.text(false))
+        };
+        for words in [
+            &["info"][..],
+            &["info", "--nothing-like-it", "x"],
+            &["format", "--size", "many", "x"],
+            &["format", "--type", "luks3", "x"],
+            &["open", "x", "--nbd", "--fuse", "d"],
+            &["nothing-like-it"],
+        ] {
+            let (what, text) = text(words);
+            assert!(!what.is_empty() && !what.contains("error:"), "{text}");
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(lines.len(), 2, "{text}");
+            assert!(lines[0].starts_with("atrest: ") && lines[1].starts_with("  "), "{text}");
+        }
+        assert_eq!(text(&["info"]).0, "the following required arguments were not provided: <PATH>");
+        assert!(text(&["info", "--jso", "x"]).1.contains("--json"));
     }
 }

@@ -57,13 +57,28 @@ pub fn measure(options: &BenchOptions, row: &mut dyn FnMut(KdfRow)) -> Result<()
     let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(4) as u32;
     for kind in [Argon2Kind::I, Argon2Kind::Id] {
         for (memory_kib, lanes) in [(64 << 10, 1), (256 << 10, lanes)] {
-            let cost = Argon2Cost { kind, time: 3, memory_kib, lanes };
-            row(timed(KdfCost::Argon2(cost), |key| atrest_kdf::argon2(&cost, PASSPHRASE, &SALT, key))?);
+            row(argon2(Argon2Cost { kind, time: 3, memory_kib, lanes })?);
         }
     }
     let cost = ScryptCost { log_n: 14, r: 8, p: 1 };
     row(timed(KdfCost::Scrypt(cost), |key| atrest_kdf::scrypt(&cost, PASSPHRASE, &SALT, key))?);
     Ok(())
+}
+
+/// What new volumes use, and what old ones have.
+pub fn usual(options: &BenchOptions, row: &mut dyn FnMut(KdfRow)) -> Result<(), BenchError> {
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(4) as u32;
+    for (memory_kib, lanes) in [(256 << 10, lanes), (64 << 10, 1)] {
+        row(argon2(Argon2Cost { kind: Argon2Kind::Id, time: 3, memory_kib, lanes })?);
+    }
+    for hash in [Hash::Sha256, Hash::Sha512] {
+        row(pbkdf2(hash, options.time)?);
+    }
+    Ok(())
+}
+
+fn argon2(cost: Argon2Cost) -> Result<KdfRow, BenchError> {
+    timed(KdfCost::Argon2(cost), |key| atrest_kdf::argon2(&cost, PASSPHRASE, &SALT, key))
 }
 
 /// As many iterations as take about `time`.

@@ -59,6 +59,18 @@ pub const CIPHERS: [(&str, usize); 20] = [
     ("camellia-ecb", 256),
 ];
 
+/// The ciphers of a table that fits a screen: what volumes have, and what is fast where AES is not.
+pub const USUAL_CIPHERS: [(&str, usize); 8] = [
+    ("aes-xts-plain64", 256),
+    ("aes-xts-plain64", 512),
+    ("aes-cbc-essiv:sha256", 256),
+    ("xchacha12,aes-adiantum-plain64", 256),
+    ("xchacha20,aes-adiantum-plain64", 256),
+    ("serpent-xts-plain64", 512),
+    ("twofish-xts-plain64", 512),
+    ("camellia-xts-plain64", 512),
+];
+
 /// What is measured, and for how long.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -163,6 +175,13 @@ impl fmt::Display for BenchError {
 
 impl core::error::Error for BenchError {}
 
+impl BenchOptions {
+    /// What matters for a volume: data units of 4096 bytes from memory, on one core and on all.
+    pub fn usual() -> Self {
+        Self { data_units: vec![4096], cache: 0, ..Self::default() }
+    }
+}
+
 /// Measures one cipher with a key of `key_bits`, and hands over each row as soon as it is there.
 ///
 /// # Errors
@@ -184,6 +203,14 @@ pub fn cipher(
 /// hold.
 pub fn kdfs(options: &BenchOptions, row: &mut dyn FnMut(KdfRow)) -> Result<(), BenchError> {
     kdf::measure(options, row)
+}
+
+/// Measures the key derivations of new volumes, and of old ones.
+///
+/// # Errors
+/// [`BenchError::Kdf`] if there is too little memory for a derivation.
+pub fn usual_kdfs(options: &BenchOptions, row: &mut dyn FnMut(KdfRow)) -> Result<(), BenchError> {
+    kdf::usual(options, row)
 }
 
 /// Measures PBKDF2 with one hash.

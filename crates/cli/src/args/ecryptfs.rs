@@ -56,6 +56,7 @@ pub struct TreeCheckArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
+  atrest tree export lower recovered
   atrest tree export ~/.Private recovered --wrapped-passphrase ~/.ecryptfs/wrapped-passphrase")]
 pub struct TreeExportArgs {
     /// The lower directory.
@@ -82,6 +83,7 @@ pub enum TreePassphraseCommand {
 #[command(after_long_help = "\
 Examples:
   atrest tree passphrase wrap wrapped-passphrase
+  atrest tree passphrase wrap wrapped-passphrase --ecryptfs-passphrase-file passphrase
   atrest tree passphrase wrap wrapped-passphrase --ecryptfs-passphrase-file passphrase --new-key-file login")]
 pub struct WrapArgs {
     /// File to make. One that exists is replaced only with --yes.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Make, show and check U-Boot's images: kernel, device trees and initramfs in one file (docs/BOOT-IMAGES.md).
+/// Make, show and check U-Boot's images: kernel, device trees and initramfs in one file.
 #[derive(Debug, Subcommand)]
 pub enum FitCommand {
     Build(Box<FitBuildArgs>),
@@ -19,6 +19,8 @@ pub enum FitCommand {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
+  atrest fit build -o image.ub --arch arm64 --kernel Image --load 0x200000 --fdt system.dtb
+  atrest fit build -o image.ub --arch arm64 --kernel Image --load 0x200000 --sign-key dev.key
   atrest fit build -o image.ub --arch arm64 --kernel Image --load 0x200000 --fdt system.dtb --ramdisk initramfs.img
   atrest fit build -o image.ub --arch arm64 --kernel Image --load 0x200000 --fdt a=a.dtb --fdt b=b.dtb \\
       --config conf-a=kernel-1,a --config conf-b=kernel-1,b --default conf-b --hash sha256 --hash crc32
@@ -129,7 +131,8 @@ pub struct FitVerifyArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest fit script boot.txt -o boot.scr --arch arm64")]
+  atrest fit script boot.txt -o boot.scr --arch arm64
+  atrest fit script boot.txt -o boot.scr --arch arm --json")]
 pub struct FitScriptArgs {
     /// Text of U-Boot's commands.
     pub script: PathBuf,

@@ -41,7 +41,8 @@ pub struct InfoArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest uuid /dev/sdx1")]
+  atrest uuid secret.img
+  atrest uuid --header head.img /dev/sdx1")]
 pub struct UuidArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -157,7 +158,7 @@ pub struct HeaderSetArgs {
 #[command(after_long_help = "\
 An older pinned header of the same volume is told by a policy file, if it is older than that file, or by a trusted store, which every
 `header pin --store` tells of the header and `open --store` compares with it. Without either it is not told. `atrest token remove` takes
-the pin away. docs/TOKENS.md says what a pin protects from.
+the pin away.
 
 Examples:
   atrest header pin secret.img --policy secret.policy

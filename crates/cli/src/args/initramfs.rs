@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Make and extend the small file system that a machine boots from before its root is there (docs/BOOT-IMAGES.md).
+/// Make and extend the small file system that a machine boots from before its root is there.
 #[derive(Debug, Subcommand)]
 pub enum InitramfsCommand {
     Build(InitramfsBuildArgs),
@@ -18,6 +18,8 @@ pub enum InitramfsCommand {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
+  atrest initramfs build -o initramfs.img --init atrest-init
+  atrest initramfs build -o initramfs.img --init atrest-init --busybox /bin/busybox
   atrest initramfs build -o initramfs.img --init atrest-init --modules-dir /lib/modules/6.1.0-50-arm64 \\
       --module virtio_blk --crypttab crypttab
   atrest initramfs build -o initramfs.img --init atrest-init --busybox /bin/busybox --key-file root.key:/etc/root.key")]

@@ -240,7 +240,8 @@ pub struct KeyListArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest key export secret.img vk.bin --yes")]
+  atrest key export secret.img vk.bin
+  atrest key export secret.img vk.bin --key-file key.bin --yes")]
 pub struct KeyExportArgs {
     #[command(flatten)]
     pub target: TargetArgs,

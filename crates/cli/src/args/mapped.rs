@@ -17,6 +17,7 @@ use super::size::parse_size;
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
+  atrest suspend secret
   atrest suspend secret && systemctl suspend")]
 pub struct SuspendArgs {
     /// Name of the mapping, or of the volume that `atrest status` lists.

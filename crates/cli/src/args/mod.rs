@@ -35,7 +35,7 @@ pub mod verity;
 use atrest_kdf::WorkLimit;
 use clap::{Args, Parser, Subcommand};
 
-/// Encrypted volumes in user space: LUKS2, LUKS1, plain dm-crypt and flash, without root and without device-mapper.
+/// Encrypted disks, folders, flash cards and boot images, opened without root: LUKS, VeraCrypt, BitLocker, eCryptfs and more.
 #[derive(Debug, Parser)]
 #[command(
     name = "atrest",
@@ -150,6 +150,9 @@ pub enum Command {
     Bench(tools::BenchArgs),
     #[cfg(feature = "whole")]
     Completions(tools::CompletionsArgs),
+    #[cfg(feature = "whole")]
+    #[command(hide = true)]
+    Complete(tools::CompleteArgs),
     #[cfg(feature = "whole")]
     Man(tools::ManArgs),
 }

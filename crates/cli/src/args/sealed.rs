@@ -38,7 +38,8 @@ pub struct SnapshotAddArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest snapshot remove file:///srv/volume monday --store volume.store")]
+  atrest snapshot remove file:///srv/volume monday --store volume.store
+  atrest snapshot remove s3://disks/laptop monday --store laptop.store")]
 pub struct SnapshotRemoveArgs {
     /// URL of the store that holds the volume.
     pub path: PathBuf,
@@ -70,7 +71,8 @@ pub struct SnapshotReleaseArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest snapshot list file:///srv/volume --store volume.store")]
+  atrest snapshot list file:///srv/volume --store volume.store
+  atrest snapshot list --json file:///srv/volume --store volume.store")]
 pub struct SnapshotListArgs {
     /// URL of the store that holds the volume.
     pub path: PathBuf,
@@ -106,7 +108,8 @@ pub struct GcArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest clone file:///srv/volume monday file:///srv/clone --store volume.store --new-store clone.store")]
+  atrest clone file:///srv/volume monday file:///srv/clone --store v.store --new-store clone.store
+  atrest clone s3://disks/a monday s3://disks/b --store a.store --new-store b.store")]
 pub struct CloneArgs {
     /// URL of the store that holds the volume.
     pub path: PathBuf,
@@ -134,7 +137,8 @@ pub struct CloneArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest flatten file:///srv/clone --store clone.store")]
+  atrest flatten file:///srv/clone --store clone.store
+  atrest flatten s3://disks/clone --store clone.store")]
 pub struct FlattenArgs {
     /// URL of the store that holds the clone.
     pub path: PathBuf,
@@ -151,7 +155,8 @@ pub struct FlattenArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest rekey file:///srv/volume --store volume.store")]
+  atrest rekey file:///srv/volume --store volume.store
+  atrest rekey s3://disks/laptop --store laptop.store --key-file old.key --new-key-file new.key")]
 pub struct RekeyArgs {
     /// URL of the store that holds the volume.
     pub path: PathBuf,

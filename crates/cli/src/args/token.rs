@@ -22,7 +22,8 @@ pub enum TokenCommand {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest token list secret.img")]
+  atrest token list secret.img
+  atrest token list --json secret.img")]
 pub struct TokenListArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -97,7 +98,8 @@ pub struct TokenImportArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest token remove secret.img 0")]
+  atrest token remove secret.img 0
+  atrest token remove secret.img 0 --yes")]
 pub struct TokenRemoveArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -111,7 +113,8 @@ pub struct TokenRemoveArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest token unassign secret.img 0 1")]
+  atrest token unassign secret.img 0 1
+  atrest token unassign secret.img 0 1 --key-file key.bin")]
 pub struct TokenUnassignArgs {
     #[command(flatten)]
     pub target: TargetArgs,

@@ -1,5 +1,6 @@
 //! `atrest passphrase`, `kdf`, `bench`, `completions` and `man`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -26,7 +27,7 @@ pub enum KdfCommand {
     Cost(KdfCostArgs),
 }
 
-/// Show what key derivations cost here, on microcontrollers, and whoever guesses (docs/KDF.md has the model).
+/// Show what key derivations cost here, on microcontrollers, and whoever guesses.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -35,11 +36,14 @@ Examples:
 pub struct KdfCostArgs {}
 
 /// Measure ciphers and key derivation on this machine, like `cryptsetup benchmark`.
+///
+/// Shows the ciphers that volumes have on one screen. With --all there is a line for each cipher, data unit, place and number of cores.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest bench
   atrest bench --cipher aes-xts-plain64 --key-size 512
+  atrest bench --all
   atrest bench --table adiantum
   atrest bench --table energy --mcu-ua-per-mhz 28 --messages-mib-per-day 4
   atrest bench io /var/tmp --table zynq
@@ -48,13 +52,16 @@ Examples:
 pub struct BenchArgs {
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
+    /// Measure every cipher and hash, in sectors of 512 and 4096 bytes, in the cache and in memory: some 190 lines.
+    #[arg(long, conflicts_with_all = ["cipher", "table"])]
+    pub all: bool,
     /// Measure this cipher only.
     #[arg(long, short = 'c', value_name = "SPEC")]
     pub cipher: Option<String>,
     /// Key size in bits [default: the cipher's longest].
     #[arg(long, short = 's', value_name = "BITS", value_parser = super::size::parse_key_bits, requires = "cipher")]
     pub key_size: Option<u32>,
-    /// Leave the ciphers out.
+    /// Leave the ciphers out, and measure every hash.
     #[arg(long, conflicts_with = "cipher")]
     pub kdf_only: bool,
     /// Measure what a published table lists, and print its figures beside ours; or compute the energy that encryption costs a
@@ -189,13 +196,29 @@ pub struct CompletionsArgs {
     pub shell: clap_complete::Shell,
 }
 
-/// Write the manual pages: one file for each command into DIR, or the main page to standard output.
+/// List what the last word of a command line can be: an open volume, a keyslot, a cipher. Completion scripts ask this.
+///
+/// It reads definitions, headers and the list of open volumes, and asks nothing. It prints nothing where a file is meant.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest complete -- atrest close \"\"
+  atrest complete -- atrest open secret.img --key-slot \"\"")]
+pub struct CompleteArgs {
+    /// The words up to the cursor, the program's name first; the last one may be empty.
+    #[arg(last = true, value_name = "WORD")]
+    pub words: Vec<OsString>,
+}
+
+/// Write the manual pages: one file for each command and format into DIR, or the main page to standard output.
+///
+/// Pages of commands end in .1, pages of formats in .5.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest man | man -l -
-  atrest man ~/.local/share/man/man1")]
+  atrest man pages && man -l pages/atrest-luks.5")]
 pub struct ManArgs {
-    /// Existing directory to write to.
+    /// Directory to write to; it is made if it is missing.
     pub dir: Option<PathBuf>,
 }

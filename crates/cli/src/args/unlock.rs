@@ -7,7 +7,7 @@ use clap::Args;
 /// Unlock what crypttab and the kernel command line ask for, as block devices of the kernel.
 ///
 /// Waits for devices, finds key files, asks for passphrases and maps each volume to /dev/mapper/NAME; needs root, and no udev.
-/// What can't be opened is told, and the others are opened. docs/BOOT.md lists what is understood.
+/// What can't be opened is told, and the others are opened. The files are those of crypttab(5).
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

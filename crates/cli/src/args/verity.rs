@@ -54,6 +54,8 @@ pub struct VerityFormatArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_long_help = "\
 Examples:
+  atrest verity verify root.img root.verity --root-hash-file root.hash
+  atrest verity verify root.img root.verity --root-hash-file root.hash --all
   atrest verity verify root.img root.verity 9de18652fe74edfb9b805aaed72ae2aa48f94333f1ba5c452ac33b1c39325174
   atrest verity verify root.img root.verity --root-hash-file root.hash --fec-device root.fec")]
 pub struct VerityVerifyArgs {
@@ -84,6 +86,7 @@ pub struct VerityVerifyArgs {
     after_long_help = "\
 Examples:
   atrest verity open root.img root.verity --root-hash-file root.hash --fuse mnt --daemon
+  atrest verity open root.img root.verity --root-hash-file root.hash --nbd
   atrest verity open root.img root.verity --root-hash-file root.hash --nbd --run sh -c 'nbdinfo \"$ATREST_URI\"'")]
 pub struct VerityOpenArgs {
     /// File or block device with the data.

@@ -1,31 +1,41 @@
-//! `atrest bench`.
+//! `atrest bench`: a screen of what matters, or with `--all` a line for everything.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use atrest_kdf::Argon2Kind;
+use atrest_cipher::CipherSpec;
+use atrest_kdf::{Argon2Kind, Hash};
 use atrest_measure::{
-    self as measure, BenchError, BenchOptions, CIPHERS, CipherRow, KdfCost, KdfRow, Memory,
+    self as measure, BenchError, BenchOptions, CIPHERS, CipherRow, KdfCost, KdfRow, Memory, USUAL_CIPHERS,
 };
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::{bench_io, bench_table, options};
+use super::{bench_io, bench_screen, bench_table, options};
 use crate::args::tools::{BenchArgs, BenchCommand};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::progress;
 
 pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
     if let Some(BenchCommand::Io(io)) = &args.command {
         return bench_io::run(io, output);
     }
-    let bench_options = BenchOptions::default();
     if let Some(table) = args.table {
-        return bench_table::print(table, &args.energy, &bench_options, output);
+        let waiting = progress::spinner("measuring", output);
+        let printed = bench_table::print(table, &args.energy, &BenchOptions::default(), output, &waiting);
+        waiting.finish_and_clear();
+        return printed;
     }
-    let mut report = Report { output, kdf: Vec::new(), cipher: Vec::new(), failed: None };
+    if !args.all && args.cipher.is_none() && !args.kdf_only {
+        return screen(output);
+    }
+    let options = BenchOptions::default();
+    let mut report = Report::new(output);
     if args.cipher.is_none() {
-        report.say("key derivation (memory and processor of this machine, one derivation at a time)\n");
-        measure::kdfs(&bench_options, &mut |row| report.kdf(&row))?;
+        report.say("One key derivation at a time, with memory and processors of this machine\n");
+        report.wait(format!("measuring key derivations, {} of them", Hash::ALL.len() + 5));
+        measure::kdfs(&options, &mut |row| report.kdf(&row))?;
     }
     if !args.kdf_only {
         let asked = match &args.cipher {
@@ -35,20 +45,48 @@ pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
                 let longest = spec.key_lens().iter().max().copied().unwrap_or(0);
                 vec![(spec, options::key_len(args.key_size).unwrap_or(longest) * 8)]
             }
-            None => CIPHERS
-                .iter()
-                .map(|(name, bits)| Ok((options::cipher(name)?, *bits)))
-                .collect::<Result<Vec<_>, Failure>>()?,
+            None => specs(&CIPHERS)?,
         };
         report.say(&format!(
-            "\n{:<31} {:>4} {:>9} {:>8} {:>7} {:>14} {:>14}\n",
-            "cipher", "bits", "data unit", "where", "threads", "encrypt MiB/s", "decrypt MiB/s"
+            "\n{:<30} {:>4} {:>5} {:>6} {:>5} {:>9} {:>9}\n",
+            "cipher, MiB/s", "bits", "unit", "where", "cores", "encrypt", "decrypt"
         ));
-        for (spec, bits) in asked {
-            measure::cipher(&spec, bits, &bench_options, &mut |row| report.cipher(&row))?;
+        let count = asked.len();
+        for (number, (spec, bits)) in asked.into_iter().enumerate() {
+            report.wait(format!("measuring {spec}, {} of {count}", number + 1));
+            measure::cipher(&spec, bits, &options, &mut |row| report.cipher(&row))?;
         }
     }
     report.end()
+}
+
+/// What volumes use, on one screen.
+fn screen(output: &Output) -> Result<(), Failure> {
+    let options = BenchOptions::usual();
+    let mut report = Report { prints: false, ..Report::new(output) };
+    let (mut ciphers, mut kdfs) = (Vec::new(), Vec::new());
+    let asked = specs(&USUAL_CIPHERS)?;
+    let steps = asked.len() + 1;
+    for (number, (spec, bits)) in asked.into_iter().enumerate() {
+        report.wait(format!("measuring {spec}, {} of {steps}", number + 1));
+        measure::cipher(&spec, bits, &options, &mut |row| {
+            report.cipher(&row);
+            ciphers.push(row);
+        })?;
+    }
+    report.wait(format!("measuring key derivations, {steps} of {steps}"));
+    measure::usual_kdfs(&options, &mut |row| {
+        report.kdf(&row);
+        kdfs.push(row);
+    })?;
+    report.prints = true;
+    report.say(&bench_screen::text(&ciphers, &kdfs, &bench_screen::Screen::of_stdout()));
+    report.end()
+}
+
+/// The ciphers of a table.
+fn specs(table: &[(&str, usize)]) -> Result<Vec<(CipherSpec, usize)>, Failure> {
+    table.iter().map(|(name, bits)| Ok((options::cipher(name)?, *bits))).collect()
 }
 
 /// Prints rows as they come; as JSON all at once at the end.
@@ -57,13 +95,28 @@ struct Report<'a> {
     kdf: Vec<Value>,
     cipher: Vec<Value>,
     failed: Option<io::Error>,
+    waiting: ProgressBar,
+    /// Whether rows are printed as they come.
+    prints: bool,
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
+    fn new(output: &'a Output) -> Self {
+        let waiting = progress::spinner("measuring", output);
+        Self { output, kdf: Vec::new(), cipher: Vec::new(), failed: None, waiting, prints: true }
+    }
+
+    /// Says on a terminal what is being done.
+    fn wait(&self, what: String) {
+        self.waiting.set_message(what);
+    }
+
     fn say(&mut self, text: &str) {
-        if !self.output.is_json() && self.failed.is_none() {
-            let mut out = io::stdout().lock();
-            self.failed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).err();
+        if self.prints && !self.output.is_json() && self.failed.is_none() {
+            self.failed = self.waiting.suspend(|| {
+                let mut out = io::stdout().lock();
+                out.write_all(text.as_bytes()).and_then(|()| out.flush()).err()
+            });
         }
     }
 
@@ -112,7 +165,7 @@ impl Report<'_> {
         };
         const MIB: f64 = 1_048_576.0;
         self.say(&format!(
-            "{:<31} {:>4} {:>9} {place:>8} {:>7} {:>14.0} {:>14.0}   {}{}\n",
+            "{:<30} {:>4} {:>5} {place:>6} {:>5} {:>9.0} {:>9.0}  {}{}\n",
             row.cipher.to_string(),
             row.key_bits,
             row.data_unit,
@@ -120,7 +173,7 @@ impl Report<'_> {
             row.encrypt / MIB,
             row.decrypt / MIB,
             row.backend,
-            if row.constant_time { "" } else { " (not constant-time)" },
+            if row.constant_time { "" } else { ", timing leaks" },
         ));
         self.cipher.push(json!({
             "cipher": row.cipher.to_string(),
@@ -137,6 +190,7 @@ impl Report<'_> {
     }
 
     fn end(self) -> Result<(), Failure> {
+        self.waiting.finish_and_clear();
         if let Some(error) = self.failed {
             return Err(error.into());
         }

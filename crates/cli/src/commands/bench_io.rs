@@ -13,8 +13,7 @@ use crate::failure::Failure;
 use crate::output::{Output, path_text};
 use crate::progress;
 
-const HEAD: &str =
-    "                        plain   encrypted   overhead      article: plain   encrypted   overhead\n";
+const HEAD: &str = "                             here                             published\n                           plain encrypted overhead        plain encrypted overhead\n";
 
 pub fn run(args: &BenchIoArgs, output: &Output) -> Result<(), Failure> {
     match args.table {
@@ -86,7 +85,7 @@ impl Table<'_> {
             Forgot::Everything => ("all", "all of the kernel's caches"),
             _ => ("pages", "the pages of the file (all caches only as root)"),
         };
-        self.say("random requests that the article quotes, of 4 KiB per second, at a depth that it does not say:\n");
+        self.say("published random requests of 4 KiB per second, at a depth that is not said:\n");
         for (name, plain, encrypted) in zynq::IOPS {
             let pair = Pair { plain, encrypted };
             self.say(&format!(
@@ -117,10 +116,10 @@ impl Table<'_> {
 
 fn line(what: &str, here: Pair, source: Option<(f64, f64)>) -> String {
     let mut text =
-        format!("{what:<24} {:>9.1} {:>11.1} {:>8.1} %", here.plain, here.encrypted, here.overhead());
+        format!("{what:<22} {:>9.1} {:>9.1} {:>6.1} %", here.plain, here.encrypted, here.overhead());
     if let Some((plain, encrypted)) = source {
         let overhead = Pair { plain, encrypted }.overhead();
-        text += &format!("     {plain:>14.2} {encrypted:>11.2} {overhead:>8.1} %");
+        text += &format!("    {plain:>9.2} {encrypted:>9.2} {overhead:>6.1} %");
     }
     text + "\n"
 }

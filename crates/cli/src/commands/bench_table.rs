@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use atrest_measure::{
     self as measure, ADIANTUM_SOURCE, AdiantumRow, BenchOptions, ESP32_SOURCE, Esp32Key, Esp32Mode, Esp32Row,
 };
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::bench_energy;
@@ -17,6 +18,7 @@ pub fn print(
     energy: &EnergyArgs,
     options: &BenchOptions,
     output: &Output,
+    waiting: &ProgressBar,
 ) -> Result<(), Failure> {
     if !matches!(table, Table::Energy) {
         bench_energy::refuse_inputs(energy)?;
@@ -31,7 +33,10 @@ pub fn print(
             measure::adiantum(options, &mut |row| rows.extend(adiantum(&row, &mut text)))?;
             ("adiantum", ADIANTUM_SOURCE, text)
         }
-        Table::Energy => return bench_energy::print(energy, output),
+        Table::Energy => {
+            waiting.finish_and_clear();
+            return bench_energy::print(energy, output);
+        }
         Table::Esp32 => {
             let mut text = format!(
                 "AES-128, 100 times 128 KiB\n{:<5} {:<17} {:>13} {:>4} {:>9} {:>11}\n",
@@ -42,6 +47,7 @@ pub fn print(
         }
     };
     let text = format!("{text}\nSource: {source}\n");
+    waiting.finish_and_clear();
     output.report(&json!({ "table": name, "source": source, "rows": rows }), &text)
 }
 

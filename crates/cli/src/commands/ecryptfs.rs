@@ -32,6 +32,22 @@ pub enum Purpose {
     Write,
 }
 
+/// Refuses keys of a tree where a volume is named.
+pub fn refuse(args: &EcryptfsArgs) -> Result<(), Failure> {
+    let given = !args.ecryptfs_passphrase_file.is_empty()
+        || args.ecryptfs_passphrase_fd.is_some()
+        || args.wrapped_passphrase.is_some()
+        || args.ecryptfs_passthrough;
+    match given {
+        true => Err(Failure::parameters(
+            "--ecryptfs-passphrase-file, --ecryptfs-passphrase-fd, --wrapped-passphrase and --ecryptfs-passthrough are for \
+             eCryptfs directories, and this is none",
+        )
+        .hint("name the lower directory, such as ~/.Private; a volume takes --key-file")),
+        false => Ok(()),
+    }
+}
+
 /// Looks at what `lower` holds, before any passphrase is asked for. Says whether a new tree begins there.
 pub fn look(lower: &Path, args: &EcryptfsArgs, purpose: Purpose) -> Result<bool, Failure> {
     let found = ecryptfs::survey(lower).map_err(|error| Failure::io(&error).at(lower))?;

@@ -31,6 +31,12 @@ pub fn keyring(args: &FscryptArgs, output: &Output) -> Result<Arc<Keyring>, Fail
     Ok(Arc::new(keyring))
 }
 
+/// Keys were given for a filesystem that encrypts nothing by itself.
+pub fn of_another_filesystem(name: &str) -> Failure {
+    Failure::parameters(format!("--fscrypt-key and --fscrypt-protector are for ext4, and a {name} is inside"))
+        .hint("leave them out: nothing in it is encrypted once more")
+}
+
 /// Refuses keys where nothing can be encrypted under them.
 pub fn refuse(args: &FscryptArgs) -> Result<(), Failure> {
     match args.are_none() {

@@ -100,6 +100,7 @@ pub fn device(
     write: bool,
     output: &Output,
 ) -> Result<Arc<dyn BlockDevice>, Failure> {
+    ecryptfs::refuse(&partition.ecryptfs).map_err(|failure| failure.at(volume))?;
     let wanted = Use { write, ..Use::default() };
     let disk: Arc<dyn BlockDevice> = if Uri::is_meant(volume) {
         // Opened once: some servers let in one client, and end when it has gone.
@@ -130,6 +131,10 @@ pub fn read(
 ) -> Result<Box<dyn FileTree>, Failure> {
     let access = if write { Access::ReadWrite } else { Access::ReadOnly };
     let tree = open_tree_with(device, access, Some(keyring.clone())).map_err(at(volume))?;
+    let name = tree.about().name;
+    if !partition.fscrypt.are_none() && !name.starts_with("ext") {
+        return Err(fscrypt::of_another_filesystem(name).at(volume));
+    }
     let typed = Source::typed(&unlock_args.secret.passphrase, protectors::INSTEAD);
     let given = &partition.fscrypt.protectors.fscrypt_protector;
     for unlocked in protectors::unlock(&*tree, volume, given, &typed, output)? {

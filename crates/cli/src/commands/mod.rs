@@ -4,11 +4,16 @@ mod bench;
 mod bench_energy;
 mod bench_io;
 mod bench_lg;
+mod bench_screen;
 mod bench_table;
 pub mod bitlocker;
 #[cfg(feature = "whole")]
 mod boot;
 mod bulk;
+#[cfg(feature = "whole")]
+mod complete;
+#[cfg(feature = "whole")]
+mod completions;
 mod convert;
 #[cfg(feature = "whole")]
 mod copy;
@@ -210,7 +215,9 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         #[cfg(feature = "whole")]
         Command::Bench(args) => bench::bench(args, output)?,
         #[cfg(feature = "whole")]
-        Command::Completions(args) => tools::completions(args)?,
+        Command::Completions(args) => completions::completions(args)?,
+        #[cfg(feature = "whole")]
+        Command::Complete(args) => complete::complete(args, output)?,
         #[cfg(feature = "whole")]
         Command::Man(args) => tools::man(args)?,
     }

@@ -1,30 +1,26 @@
-//! `atrest completions` and `man`.
+//! `atrest man`.
 
+use std::fs;
 use std::io::{self, Write};
 
 use clap::CommandFactory;
 
 use crate::args::Cli;
-use crate::args::tools::{CompletionsArgs, ManArgs};
+use crate::args::tools::ManArgs;
 use crate::failure::Failure;
+use crate::man;
 
-pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "atrest", &mut script);
-    io::stdout().write_all(&script)?;
-    Ok(())
-}
-
+/// Writes one page, or all of them.
 pub fn man(args: &ManArgs) -> Result<(), Failure> {
-    match &args.dir {
-        Some(dir) => {
-            clap_mangen::generate_to(Cli::command(), dir).map_err(|error| Failure::io(&error).at(dir))
-        }
-        None => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-            io::stdout().write_all(&page)?;
-            Ok(())
-        }
+    let Some(dir) = &args.dir else {
+        io::stdout()
+            .write_all(man::pages(Cli::command()).remove("atrest.1").unwrap_or_default().as_bytes())?;
+        return Ok(());
+    };
+    fs::create_dir_all(dir).map_err(|error| Failure::io(&error).at(dir))?;
+    for (name, page) in man::pages(Cli::command()) {
+        let path = dir.join(name);
+        fs::write(&path, page).map_err(|error| Failure::io(&error).at(&path))?;
     }
+    Ok(())
 }

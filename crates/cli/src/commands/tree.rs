@@ -64,7 +64,7 @@ fn encryption(args: &TreeBuildArgs, output: &Output) -> Result<Encrypt, Failure>
             return Err(Failure::parameters(
                 "ChaCha20 hides contents only from whoever sees a single snapshot of the image: two of them show how files changed",
             )
-            .hint("Adiantum has no such limit; --single-snapshot says that nobody will see two (docs/FSCRYPT.md)"));
+            .hint("Adiantum has no such limit; --single-snapshot says that nobody will see two"));
         }
         let wanted = text.key();
         let known = keys.iter().position(|(names, _)| wanted.is_some_and(|wanted| names.contains(&wanted)));

@@ -262,7 +262,7 @@ impl<'a> Line<'a> {
         }
         match found {
             Some(option) => Err(Failure::parameters(format!("--{option} has no meaning for {name} here"))
-                .hint("leave it out; docs/CRYPTSETUP.md says what each action takes")),
+                .hint("leave it out: it belongs to other actions")),
             None => Ok(()),
         }
     }
@@ -881,7 +881,7 @@ fn token(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
 fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     if line.request.has("integrity") {
         return Err(Failure::parameters("reencrypt --integrity can't be done here yet")
-            .hint("docs/CRYPTSETUP.md says what can; Debian's cryptsetup does it"));
+            .hint("Debian's cryptsetup does it"));
     }
     if line.request.has("active-name") {
         return reencrypt_served(line);

@@ -135,4 +135,4 @@ fn told(name: &[u8]) -> Option<String> {
 }
 
 const ENDS: &str = "\nExamples:\n  cryptsetup luksFormat disk.img\n  cryptsetup open disk.img secret\n  cryptsetup close secret\n\n\
-                     docs/CRYPTSETUP.md says which actions and options work here.";
+                     What is not listed is refused by its name.";

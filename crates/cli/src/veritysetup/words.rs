@@ -118,4 +118,4 @@ fn told(name: &[u8]) -> Option<String> {
 }
 
 const ENDS: &str = "\nHash: sha256, data block (bytes): 4096, hash block (bytes): 4096, salt size: 32, hash format: 1\n\
-                     docs/VERITY.md says which actions and options work here.";
+                     What is not listed is refused by its name.";

@@ -118,7 +118,7 @@ opens other
         "Debian opens it with other",
         "luksRemoveKey -q --key-description new vol -> 1",
         "atrest: --key-description has no meaning for luksRemoveKey here",
-        "  leave it out; docs/CRYPTSETUP.md says what each action takes",
+        "  leave it out: it belongs to other actions",
         "Debian opens it with other",
     ];
     assert_eq!(told, expected);

@@ -19,6 +19,7 @@ mod flash;
 mod flash_oracle;
 mod flash_sizes;
 mod foreign;
+mod front;
 mod fscrypt;
 mod fscrypt_damage;
 mod fvault2;

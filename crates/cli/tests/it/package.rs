@@ -70,6 +70,7 @@ fn a_package_is_installed_used_upgraded_and_removed_and_two_of_one_commit_have_t
         "bin/atrest",
         "share/man/man1/atrest.1.gz",
         "share/man/man1/atrest-key-add.1.gz",
+        "share/man/man5/atrest-luks.5.gz",
         "share/bash-completion/completions/atrest",
         "share/fish/vendor_completions.d/atrest.fish",
         "share/zsh/vendor-completions/_atrest",

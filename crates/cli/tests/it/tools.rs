@@ -142,8 +142,12 @@ fn tools_print_what_they_are_asked_for() {
     }
     scratch.bash("$ATREST completions bash > c && bash -n c").ok();
     assert!(scratch.atrest(&["man"]).ok().stdout.contains(".TH atrest 1"));
-    fs::create_dir(scratch.path("man")).expect("a directory");
-    scratch.atrest(&["man", "man"]).ok();
-    assert!(scratch.path("man/atrest-key-add.1").exists());
-    scratch.atrest(&["man", "absent"]).fails(4, "absent");
+    scratch.atrest(&["man", "new/man"]).ok();
+    assert!(scratch.path("new/man/atrest-key-add.1").exists());
+    assert!(scratch.path("new/man/atrest-luks.5").exists());
+    // Once more over what is there.
+    scratch.atrest(&["man", "new/man"]).ok();
+    scratch.file("file", b"");
+    scratch.atrest(&["man", "file"]).fails(5, "file");
+    scratch.atrest(&["man", "file/below"]).fails(4, "file/below");
 }

@@ -21,9 +21,9 @@ use atrest_keyslot::flash::{AnyKdf, FlashKey};
 use atrest_secret::Passphrase;
 use serde_json::json;
 
-use super::pin;
 use super::target::{open_file, with_passphrase};
 use super::text::counted;
+use super::{ecryptfs, fscrypt, pin};
 use crate::args::header::{EraseArgs, InfoArgs};
 use crate::args::inside::PartitionArgs;
 use crate::args::key::TargetArgs;
@@ -171,6 +171,10 @@ pub fn tree(
 ) -> Result<Box<dyn FileTree>, Failure> {
     refuse_tokens(&args.tokens, None)?;
     pin::refuse(&args.expect, path)?;
+    ecryptfs::refuse(&partition.ecryptfs)?;
+    if !partition.fscrypt.are_none() {
+        return Err(fscrypt::of_another_filesystem("LittleFS").at(path));
+    }
     if partition.partition.is_some() || args.size.is_some() || args.secret.has_volume_key() {
         return Err(
             Failure::parameters("encrypted flash has no --partition, --size and --volume-key-file").at(path)

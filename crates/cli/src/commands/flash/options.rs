@@ -95,13 +95,15 @@ fn refuse_luks(args: &FormatArgs) -> Result<(), Failure> {
         || args.align_payload.is_some()
         || args.offset.is_some()
         || args.header.is_some()
+        || args.integrity.is_some()
         || args.volume_key_file.is_some()
         || args.volume_key_keyring.is_some();
     if luks {
         return Err(Failure::parameters(
-            "--label, --subsystem, --uuid, --key-slot, --luks2-…, --align-payload, --offset, --header and --volume-key-file \
-             belong to LUKS",
-        ));
+            "--label, --subsystem, --uuid, --key-slot, --luks2-…, --align-payload, --offset, --header, --integrity and \
+             --volume-key-file belong to LUKS",
+        )
+        .hint("what authenticates flash is --type sealed"));
     }
     Ok(())
 }
