@@ -14,6 +14,7 @@
     )
 )]
 
+mod amount;
 mod args;
 mod asked;
 mod commands;

@@ -1,6 +1,8 @@
 //! `atrest reencrypt` and `atrest encrypt --in-place`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use atrest_attach::dm;
@@ -665,8 +667,10 @@ pub fn rewrite_beside(
     options.zone = zones.hotzone_size.unwrap_or(if served.is_some() { MAPPED_ZONE } else { 0 });
     options.online = served;
     options.cancel = Some(stop.asked());
-    let mut listener =
-        Listener { meter: Meter::new(path, rewriting.total(), output), output, last: Instant::now() };
+    let counter = Arc::new(AtomicU64::new(0));
+    options.written = Some(&counter);
+    let meter = Meter::beside(path, rewriting.total(), counter.clone(), output);
+    let mut listener = Listener { meter, output, last: Instant::now() };
     let result = run(&mut rewriting, options, &mut listener);
     listener.meter.finish();
     let Rewritten { bytes, resumed_from, recovered, elapsed } = result.map_err(|error| {

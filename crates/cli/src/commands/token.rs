@@ -27,6 +27,9 @@ pub fn list(args: &TokenListArgs, output: &Output) -> Result<(), Failure> {
         let kind = plain(&token.kind);
         text.push_str(&format!("token {}: {kind}, keyslots {:?}\n", token.id, token.keyslots));
     }
+    if tokens.is_empty() {
+        text.push_str("no tokens\n");
+    }
     output.report(&tokens, &text)
 }
 
