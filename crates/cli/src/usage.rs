@@ -111,15 +111,18 @@ pub fn answer(error: &clap::Error) -> Option<Failure> {
                 return None;
             };
             let is_face = |arg: &String| arg.contains("--nbd") && arg.contains("--fuse");
-            missing.iter().any(is_face).then(|| {
-                Failure::parameters("how the volume is to be served is missing").hint(
-                    "--fuse DIR shows it as the file DIR/volume, --nbd serves it over NBD, --vhost-user to a virtual machine, --dm NAME maps it as root; `atrest mount` \
-                     shows the files in it",
-                )
-            })
+            missing.iter().any(is_face).then(no_face)
         }
         _ => None,
     }
+}
+
+/// What is said where nothing says how a volume is served.
+pub fn no_face() -> Failure {
+    Failure::parameters("how the volume is to be served is missing").hint(
+        "--fuse DIR shows it as the file DIR/volume, --nbd serves it over NBD, --vhost-user to a virtual machine, --dm NAME maps it as root; `atrest mount` \
+         shows the files in it",
+    )
 }
 
 fn find(table: &[(&[&str], &'static str)], name: &str) -> Option<&'static str> {

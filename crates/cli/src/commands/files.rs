@@ -16,6 +16,7 @@ use super::inside::{at, copy_failure, exists, find, inner_failure, open};
 use super::listing::Rows;
 use super::places::{Places, matching};
 use super::text::counted;
+use crate::amount::Bytes;
 use crate::args::inside::{CatArgs, DfArgs, LsArgs, MkdirArgs, MvArgs, RmArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Line, Output};
@@ -319,6 +320,6 @@ pub fn df(args: &DfArgs, output: &Output) -> Result<(), Failure> {
             "filesystem": about.name, "block_size": space.block_size, "blocks": space.blocks, "free_blocks": space.free,
             "size": size, "used": used, "free": free,
         }),
-        &format!("{}: {size} bytes, {used} used, {free} free ({} of {})", about.name, counted(space.blocks, "block", "blocks"), space.block_size),
+        &format!("{}: {}, {} used, {} free ({} of {})", about.name, Bytes(size), Bytes(used), Bytes(free), counted(space.blocks, "block", "blocks"), space.block_size),
     )
 }

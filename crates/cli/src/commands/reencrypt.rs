@@ -26,8 +26,8 @@ use serde_json::json;
 
 use super::bulk::Stop;
 use super::target::{forget_failed_writes, no_header, open_device, with_passphrase};
-use super::text::counted;
 use super::{mapping, options, reencrypt_luks1, reencrypt_mapped, reencrypt_served};
+use crate::amount::Bytes;
 use crate::args::bulk::EncryptArgs;
 use crate::args::open::VolumeType;
 use crate::args::reencrypt::{ReencryptArgs, ResilienceArg, ZoneArgs};
@@ -373,7 +373,7 @@ pub fn begun_only(rewriting: &Rewriting<'_>, path: &Path, output: &Output) -> Re
     let total = rewriting.total();
     output.done(
         &json!({ "event": "begun", "bytes": total }),
-        &format!("{}: begun; {} are to be done", path.display(), counted(total, "byte", "bytes")),
+        &format!("{}: begun; {} are to be done", path.display(), Bytes(total)),
     )
 }
 
@@ -690,7 +690,7 @@ pub fn rewrite_beside(
             "bytes_per_second": rate as u64,
         }));
     }
-    let (bytes, rate) = (counted(bytes, "byte", "bytes"), rate / 1_048_576.0);
+    let (bytes, rate) = (Bytes(bytes), rate / 1_048_576.0);
     output.done(&(), &format!("{}: {bytes} in {seconds:.1} s, {rate:.0} MiB/s", path.display()))
 }
 

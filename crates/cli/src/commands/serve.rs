@@ -26,7 +26,7 @@ use super::{link, mapping, metrics, preflight};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
-use crate::progress;
+use crate::{progress, usage};
 
 /// How long `close` waits for everything to be written back.
 const CLOSE_LIMIT: Duration = Duration::from_secs(300);
@@ -49,6 +49,9 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     let Some((path, socket)) = args.path_and_socket() else {
         return Err(Failure::parameters("PATH is missing: the file or block device that holds the volume"));
     };
+    if !args.has_face() {
+        return Err(usage::no_face());
+    }
     if args.dm.is_some() && is_sealed(path) {
         return Err(Failure::parameters("no kernel knows sealed volumes")
             .at(path)
