@@ -3,6 +3,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::args::secrets::PLACES;
 use crate::failure::Failure;
 
 /// Actions of cryptsetup 2.6.1 that have another name here, or none.
@@ -37,7 +38,6 @@ const ACTIONS: &[(&[&str], &str)] = &[
     (&["luksHeaderRestore"], "`atrest header restore` brings a saved header back"),
     (&["luksSuspend"], "`atrest suspend` stops a volume and wipes its key"),
     (&["luksResume"], "`atrest resume` lets it go on"),
-    (&["config"], "`atrest header set` sets labels, and `atrest key priority` the priority of a keyslot"),
     (&["benchmark"], "`atrest bench` measures"),
     (&["refresh"], "`atrest open --refresh --dm NAME` gives a mapping other options in place"),
 ];
@@ -104,6 +104,14 @@ pub fn answer(error: &clap::Error) -> Option<Failure> {
             Some(
                 Failure::parameters(format!("--type {kind} is for `atrest format`"))
                     .hint("leave it out: the header says whether it is LUKS1 or LUKS2"),
+            )
+        }
+        ErrorKind::ValueValidation => {
+            // The value may be the passphrase of somebody who has misunderstood the option.
+            text(ContextKind::InvalidArg).filter(|arg| arg.starts_with("--passphrase-from"))?;
+            Some(
+                Failure::parameters(format!("--passphrase-from: {PLACES}"))
+                    .hint("it says where the passphrase is, and never what it is"),
             )
         }
         ErrorKind::MissingRequiredArgument => {

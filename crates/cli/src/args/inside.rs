@@ -194,7 +194,7 @@ pub struct MountArgs {
     pub volume: PathBuf,
     /// Empty directory [default: that of the volume in the configuration].
     // An empty path is none: a name can stand for both.
-    #[arg(default_value = "", hide_default_value = true)]
+    #[arg(default_value = "", hide_default_value = true, value_parser = super::any_path(), value_hint = clap::ValueHint::DirPath)]
     pub directory: PathBuf,
     /// Mount nothing now, but write a unit of the user's systemd that does so at login, with the other options given here.
     #[arg(long, conflicts_with = "daemon")]

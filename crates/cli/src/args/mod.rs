@@ -34,6 +34,7 @@ pub mod verity;
 
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 /// Encrypted volumes in user space: LUKS2, LUKS1, plain dm-crypt and flash, without root and without device-mapper.
@@ -54,6 +55,11 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// Takes paths, also the empty one, which clap's own parser refuses.
+pub fn any_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
 /// Options that every command takes.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
@@ -72,7 +78,7 @@ pub struct GlobalArgs {
     pub max_kdf_time: Option<u64>,
     /// Read defaults and the names of volumes from this file; '' reads none [default: $ATREST_CONFIG, or
     /// ~/.config/atrest/config.toml].
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", value_parser = any_path(), value_hint = clap::ValueHint::FilePath)]
     #[cfg_attr(not(feature = "whole"), arg(hide = true))]
     pub config: Option<PathBuf>,
 }

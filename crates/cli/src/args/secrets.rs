@@ -94,7 +94,8 @@ impl FromStr for PassphraseFrom {
     }
 }
 
-const PLACES: &str = "it is keyring, keyring:DESCRIPTION, secret-service or secret-service:ID";
+/// What --passphrase-from is.
+pub const PLACES: &str = "it is keyring, keyring:DESCRIPTION, secret-service or secret-service:ID";
 
 /// The passphrase or the volume key that opens a volume.
 #[derive(Args, Clone, Debug, Default)]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use atrest_engine::Access;
 use atrest_open::Device;
 use atrest_volume::LockedVolume;
+use atrest_volume::luks2::VolumeKeyId;
 use clap::ValueEnum;
 
 use super::{Config, Settings};
@@ -56,7 +57,7 @@ pub fn apply(command: &mut Command, config: &Config, output: &Output) -> Result<
         Command::Format(args) => {
             if let Some(volume) = names.volume(&mut args.path, Destroys("format"))? {
                 fill(&mut args.header, volume.path("header"));
-                fill(&mut args.store, volume.path("store"));
+                fill(&mut args.flash.sealed.store, volume.path("store"));
             }
         }
         Command::Info(args) => {
@@ -155,7 +156,7 @@ impl<'a> Names<'a> {
     /// The volume that a word is the name of.
     fn find(&self, word: &OsStr) -> Option<(&'a str, &'a Settings)> {
         let (name, volume) = self.config.volumes.get_key_value(word.to_str()?)?;
-        Some((name, volume))
+        Some((name.as_str(), volume))
     }
 
     /// Puts the path in place of a name.
@@ -256,7 +257,7 @@ impl<'a> Names<'a> {
     /// What is open is known by its name, or by the path that the name stands for.
     fn session(&self, word: &mut PathBuf) -> Result<(), Failure> {
         let Some((_, volume)) = self.find(word.as_os_str()) else { return Ok(()) };
-        let is_open = !commands::registry(self.output)?.find_all(word)?.is_empty()
+        let is_open = !commands::registry(self.output)?.find_all(word.as_path())?.is_empty()
             || commands::mapping::find(word).is_ok_and(|found| !found.is_empty());
         if let (false, Some(path)) = (is_open, volume.path("path"))
             && !commands::registry(self.output)?.find_all(&path)?.is_empty()
@@ -393,6 +394,9 @@ impl<'a> Names<'a> {
             partition(part, volume);
             return self.identify(&mut unlock.secret.passphrase, first, unlock.header.as_deref());
         }
+        if commands::place_of(first).is_none() {
+            return self.identify(&mut unlock.secret.passphrase, first, unlock.header.as_deref());
+        }
         for word in std::iter::once(first).chain(rest) {
             self.place(word, unlock, part)?;
         }
@@ -436,10 +440,10 @@ impl<'a> Names<'a> {
 
     /// A passphrase of a keyring is found by the UUID of its volume, unless something else is said.
     fn identify(&self, args: &mut PassphraseArgs, path: &Path, header: Option<&Path>) -> Result<(), Failure> {
-        let missing = match &args.passphrase_from {
-            Some(PassphraseFrom::Keyring(None) | PassphraseFrom::SecretService(None)) => true,
-            _ => false,
-        };
+        let missing = matches!(
+            args.passphrase_from,
+            Some(PassphraseFrom::Keyring(None) | PassphraseFrom::SecretService(None))
+        );
         if missing {
             let uuid = uuid(header.unwrap_or(path))?;
             if let Some(from) = &mut args.passphrase_from {
@@ -486,8 +490,9 @@ fn complete(unlock: &mut UnlockArgs, volume: &Settings) -> Result<(), Failure> {
     }
     fill(&mut unlock.key_slot, slot(volume));
     fill(&mut unlock.expect.policy, volume.path("policy"));
-    if let (None, Some(id)) = (unlock.expect.expect_key, volume.text("expect-key")) {
-        let id = id.parse().map_err(|error| Failure::parameters(format!("expect-key: {error}")))?;
+    if let (None, Some(id)) = (&unlock.expect.expect_key, volume.text("expect-key")) {
+        let id =
+            id.parse::<VolumeKeyId>().map_err(|error| Failure::parameters(format!("expect-key: {error}")))?;
         unlock.expect.expect_key = Some(id);
     }
     plain(&mut unlock.plain, volume);

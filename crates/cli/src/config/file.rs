@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::{File, Metadata};
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Code, Failure};
@@ -33,13 +33,16 @@ pub fn place(named: Option<&Path>) -> Option<(PathBuf, bool)> {
 /// If it is not there though it was named, can't be read, or could have been written by somebody else.
 pub fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> {
     let Some((path, is_named)) = place(named) else { return Ok(None) };
-    let mut file = match File::open(&path) {
+    // A pipe that nobody writes would be waited for.
+    let mut file = match File::options().read(true).custom_flags(without_waiting()).open(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => return Ok(None),
         opened => opened.map_err(|error| Failure::io(&error).at(&path))?,
     };
     let found = file.metadata().map_err(|error| Failure::io(&error).at(&path))?;
     if !found.is_file() {
-        return Err(Failure::parameters("the configuration is no file").at(&path));
+        return Err(Failure::parameters("the configuration is no file")
+            .at(&path)
+            .hint("--config '' reads none"));
     }
     believe(&found, "the configuration").map_err(|failure| failure.at(&path))?;
     // Whoever can write its directory can put another file there.
@@ -61,6 +64,11 @@ pub fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> 
         }
         read => read.map(|_| Some((path.clone(), text))).map_err(|error| Failure::io(&error).at(&path)),
     }
+}
+
+/// `O_NONBLOCK`, as the system's interface has it.
+fn without_waiting() -> i32 {
+    i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0) // intended: without it the file opens as well.
 }
 
 /// In such a directory nobody renames what belongs to others.

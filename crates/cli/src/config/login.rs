@@ -56,9 +56,9 @@ pub fn at_login(
     output.done(
         &json!({ "unit": name, "path": path_text(&path) }),
         &format!(
-            "{} is written; it mounts the volume at login after:\n  systemctl --user daemon-reload && systemctl --user enable --now {name}",
+            "{} is written; `systemctl --user daemon-reload && systemctl --user enable --now {name}` has it mount the volume at login",
             path.display()
-        ).replace('\n', " "),
+        ),
     )
 }
 

@@ -162,7 +162,8 @@ fn columns() -> usize {
 
 /// A time in its two largest units.
 fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
+    // Rounded up: nothing is left of what is done alone.
+    let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let mut text = String::new();
     // cannot fail: it goes into a string.
@@ -197,10 +198,10 @@ mod tests {
         let (full, empty) = ("#".repeat(13), "-".repeat(21));
         assert_eq!(
             shown(ASCII, 630 * MIB, 3, 79),
-            format!(" 41% {full}{empty} 630 MiB of 1.5 GiB, 210 MiB/s, 4 s left")
+            format!(" 41% {full}{empty} 630 MiB of 1.5 GiB, 210 MiB/s, 5 s left")
         );
-        assert_eq!(shown(ASCII, 630 * MIB, 3, 39), " 41% 630 MiB of 1.5 GiB, 4 s left");
-        assert_eq!(shown(ASCII, 630 * MIB, 3, 20), " 41%, 4 s left");
+        assert_eq!(shown(ASCII, 630 * MIB, 3, 39), " 41% 630 MiB of 1.5 GiB, 5 s left");
+        assert_eq!(shown(ASCII, 630 * MIB, 3, 20), " 41%, 5 s left");
         assert_eq!(shown(ASCII, 630 * MIB, 3, 5), " 41%");
         for columns in 5..200 {
             for letters in [ASCII, UNICODE] {

@@ -76,11 +76,11 @@ fn user(scratch: &Scratch, words: &[&str]) -> Ran {
 #[test]
 fn a_unit_mounts_at_login_what_the_command_would_have_mounted() {
     let scratch = card();
-    let words = ["mount", "card.img", "mnt", "--key-file", "key", "--at-login", "--name", "my card"];
+    let words = ["mount", "card.img", "mnt", "--key-file", "key", "--at-login", "--name", "card_1"];
     let told = user(&scratch, &words).ok();
-    assert!(told.stdout.contains("systemctl --user enable --now atrest-my_card.service"), "{}", told.stdout);
+    assert!(told.stdout.contains("systemctl --user enable --now atrest-card_1.service"), "{}", told.stdout);
     assert_eq!(told.stderr, "");
-    let path = scratch.path("config/systemd/user/atrest-my_card.service");
+    let path = scratch.path("config/systemd/user/atrest-card_1.service");
     scratch
         .program(atrest_testkit::oracle::tool("systemd-analyze"))
         .args(["verify", "--user", "--man=no", path.to_str().expect("plain letters")])
@@ -92,7 +92,7 @@ fn a_unit_mounts_at_login_what_the_command_would_have_mounted() {
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
     let script = format!(
         "cd / && cd '{}' && ({line} > out 2> err & echo $! > pid); \
-         for i in $(seq 200); do [ -e mnt/note ] && break; sleep 0.05; done; cat mnt/note; \"$ATREST\" close 'my card'",
+         for i in $(seq 200); do [ -e mnt/note ] && break; sleep 0.05; done; cat mnt/note err >&2; cat mnt/note; \"$ATREST\" close card_1",
         scratch.as_path().display()
     );
     let ran = scratch.bash(&script).ok();

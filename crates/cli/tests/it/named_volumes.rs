@@ -231,6 +231,10 @@ fn config_shows_what_holds_and_where_it_is_said() {
     scratch.bash("chmod 600 own.toml").ok();
     let own = run(&scratch, "config --config own.toml --json").reports(0).json();
     assert_eq!((&own["from"], &own["defaults"]["max-kdf-time"]["value"]), (&"--config".into(), &7.into()));
+    scratch.bash("mkfifo pipe; chmod 600 pipe").ok();
+    for strange in ["pipe", "/dev/null", "config"] {
+        run(&scratch, &format!("uuid vol --config {strange}")).fails(1, "the configuration is no file");
+    }
     run(&scratch, "config --config missing.toml").fails(4, "missing.toml: there is no such file");
     let none =
         scratch.program(env!("CARGO_BIN_EXE_atrest")).args(["config", "--json"]).env("ATREST_CONFIG", "");
