@@ -35,7 +35,8 @@ pub fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> 
     let Some((path, is_named)) = place(named) else { return Ok(None) };
     // A pipe that nobody writes would be waited for.
     let mut file = match File::options().read(true).custom_flags(without_waiting()).open(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => return Ok(None),
+        // A place that this user can't even look at, as after `sudo` with another user's HOME, is not this user's.
+        Err(_) if !is_named && path.symlink_metadata().is_err() => return Ok(None),
         opened => opened.map_err(|error| Failure::io(&error).at(&path))?,
     };
     let found = file.metadata().map_err(|error| Failure::io(&error).at(&path))?;

@@ -191,6 +191,10 @@ fn a_configuration_that_others_could_have_written_is_refused() {
         run(&scratch, "uuid photos").fails(2, "the configuration belongs to another user (12345)");
         run(&scratch, "uuid vol --config").fails(1, "--config");
     }
+    // Where there can be none, there is none.
+    let nowhere = scratch.program(env!("CARGO_BIN_EXE_atrest")).args(["uuid", "vol"]);
+    let nowhere = nowhere.env("XDG_CONFIG_HOME", scratch.path("vol")).without_terminal();
+    Ran::from(nowhere.run()).reports(0);
     // What has nothing to do with volumes goes on.
     scratch.bash("\"$ATREST\" completions bash > /dev/null").ok();
 }
