@@ -119,7 +119,7 @@ fn files_inside_are_reached_by_the_name() {
 #[test]
 fn a_file_in_the_working_directory_does_not_take_the_place_of_a_name() {
     let scratch = named("");
-    let other = ["format", "--size", "20M", "--key-file", "key", "photos"];
+    let other = ["format", "--size", "20M", "--key-file", "key", "./photos"];
     scratch.atrest(&[&other[..], &CHEAP].concat()).ok();
     let uuid = |name: &str| run(&scratch, &format!("uuid {name}")).ok();
     let (named, local) = (uuid("photos"), uuid("./photos"));
