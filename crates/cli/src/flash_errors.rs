@@ -57,8 +57,11 @@ impl From<FlashOpenError> for Failure {
     }
 }
 
+/// Who makes the files that --store names.
+pub const STORES: &str = "--store names the file that `atrest format --type sealed --store` made with the volume, or `atrest header pin --store` for its header";
+
 fn of_store(error: TrustedFileError) -> Failure {
-    const WHERE: &str = "--store names the file that `atrest format --type sealed --store` made";
+    const WHERE: &str = STORES;
     const LOST: &str = "bring a copy of the store that was used last; without one, --without-freshness reads what is on the medium";
     match error {
         TrustedFileError::Missing | TrustedFileError::Empty => Failure::new(Code::Device, error).hint(LOST),

@@ -9,16 +9,20 @@
     allow(
         dead_code,
         unused_imports,
+        unused_mut,
         unused_variables,
         reason = "the commands that are not reached are left out by the linker"
     )
 )]
 
+mod amount;
 mod args;
 mod asked;
 mod bars;
 mod colour;
 mod commands;
+#[cfg(feature = "whole")]
+mod config;
 mod cryptsetup;
 #[cfg(test)]
 mod docs;
@@ -31,6 +35,8 @@ mod integritysetup;
 mod letters;
 mod man;
 mod meter;
+#[cfg(feature = "whole")]
+mod mounter;
 #[cfg(test)]
 mod options_of_peers;
 mod output;
@@ -43,6 +49,7 @@ mod streams;
 mod usage;
 mod veritysetup;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -50,7 +57,7 @@ use atrest_kdf::WorkLimit;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use args::{Cli, GlobalArgs};
+use args::{Cli, Command, GlobalArgs};
 use failure::Failure;
 use output::Output;
 
@@ -72,13 +79,45 @@ pub fn main() -> ExitCode {
     if veritysetup::is_meant(program.as_deref()) {
         return veritysetup::run(words);
     }
-    let cli = match Cli::try_parse() {
+    #[cfg(feature = "whole")]
+    if mounter::is_meant(program.as_deref()) {
+        return mount(words);
+    }
+    run(program.into_iter().chain(words).collect())
+}
+
+/// Mounts as mount(8) asks for it.
+#[cfg(feature = "whole")]
+fn mount(words: impl Iterator<Item = OsString>) -> ExitCode {
+    match mounter::read(words) {
+        Ok(mounter::Asked::Nothing) => ExitCode::SUCCESS,
+        Ok(mounter::Asked::Mount(ours)) => {
+            // Who calls mount(8) waits for no word of readiness. Without /dev/null there is one.
+            let nowhere = std::fs::File::options().write(true).open("/dev/null");
+            let _ = nowhere.map(|nowhere| rustix::stdio::dup2_stdout(&nowhere));
+            let ended = run(std::iter::once("mount.atrest".into()).chain(ours).collect());
+            if ended == ExitCode::SUCCESS { ended } else { ExitCode::from(mounter::MOUNT_FAILED) }
+        }
+        Err(failure) => {
+            failure.print(false);
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Does what these words ask for, the first of which is the program.
+fn run(words: Vec<OsString>) -> ExitCode {
+    let mut cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
     let output = Output::new(&cli.global);
+    #[cfg(feature = "whole")]
+    let prepared = prepare(&mut cli, &output);
+    #[cfg(not(feature = "whole"))]
+    let prepared = Ok(());
     limit_work(&cli.global, &output);
-    let result = commands::run(&cli, &output);
+    let result = prepared.and_then(|()| perform(&cli, &words, &output));
     output.warn_if_unlocked();
     match result {
         Ok(code) => ExitCode::from(code),
@@ -89,11 +128,41 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Completes what is asked for by the configuration.
+#[cfg(feature = "whole")]
+fn prepare(cli: &mut Cli, output: &Output) -> Result<(), Failure> {
+    // These say nothing of volumes, and help to mend a configuration.
+    if matches!(cli.command, Command::Completions(_) | Command::Man(_) | Command::Config(_)) {
+        return Ok(());
+    }
+    let config = config::Config::load(cli.global.config.as_deref())?;
+    cli.global.max_kdf_time = cli.global.max_kdf_time.or(config.max_kdf_time());
+    config::apply(&mut cli.command, &config, output)
+}
+
+fn perform(cli: &Cli, words: &[OsString], output: &Output) -> Result<u8, Failure> {
+    #[cfg(feature = "whole")]
+    match &cli.command {
+        Command::Config(_) => {
+            config::show(cli.global.config.as_deref(), output)?;
+            return Ok(0);
+        }
+        Command::Mount(args) if args.at_login => {
+            let words = words.get(1..).unwrap_or_default(); // intended: a program without words.
+            config::at_login(args, cli.global.config.as_deref(), words, output)?;
+            return Ok(0);
+        }
+        _ => {}
+    }
+    commands::run(cli, output)
+}
+
 /// Bounds what a header may ask of this machine, and tells of what takes long.
 fn limit_work(global: &GlobalArgs, output: &Output) {
     let announce =
         (!output.is_json() && !output.is_quiet()).then_some(progress::announce_derivation as fn(_));
-    WorkLimit::set_default(Duration::from_secs(global.max_kdf_time), announce);
+    let limit = global.max_kdf_time.map_or(WorkLimit::DEFAULT, Duration::from_secs);
+    WorkLimit::set_default(limit, announce);
 }
 
 /// Help and version are answers; everything else that the parser stops at is a wrong parameter, which cryptsetup

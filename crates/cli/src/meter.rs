@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -45,8 +47,22 @@ pub struct Meter {
 impl Meter {
     /// Of `total` bytes of `device`.
     pub fn new(device: &Path, total: u64, output: &Output) -> Self {
+        Self::drawn(device, total, output, progress::bytes_bar)
+    }
+
+    /// Of `total` bytes of `device`, of which somebody counts more in `counter` than this is told.
+    pub fn beside(device: &Path, total: u64, counter: Arc<AtomicU64>, output: &Output) -> Self {
+        Self::drawn(device, total, output, |total, output| progress::bytes_bar_beside(total, counter, output))
+    }
+
+    fn drawn(
+        device: &Path,
+        total: u64,
+        output: &Output,
+        bar: impl FnOnce(u64, &Output) -> ProgressBar,
+    ) -> Self {
         let lines = output.lines();
-        let bar = if lines.is_some() { ProgressBar::hidden() } else { progress::bytes_bar(total, output) };
+        let bar = if lines.is_some() { ProgressBar::hidden() } else { bar(total, output) };
         let now = Instant::now();
         Self { bar, lines, device: device.into(), total, first: None, begun: now, told: now }
     }

@@ -1,16 +1,24 @@
-//! Progress on a terminal: a bar with the rate and the time left, a spinner while nothing can be counted.
-//! Without a terminal on standard error nothing is drawn.
+//! Progress on a terminal: a line with the share that is done, the speed and the time left, or a spinner while nothing can be
+//! counted. Without a terminal on standard error nothing is drawn.
+
+mod gauge;
+mod line;
 
 use std::io::IsTerminal;
-use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::bars;
 use crate::output::Output;
+use line::Line;
 
-fn is_drawn(output: &Output) -> bool {
+/// How often what moves by itself is drawn.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Whether anything is drawn.
+pub fn is_drawn(output: &Output) -> bool {
     !output.is_quiet() && !output.is_json() && std::io::stderr().is_terminal()
 }
 
@@ -19,11 +27,8 @@ pub fn spinner(what: &'static str, output: &Output) -> ProgressBar {
     if !is_drawn(output) {
         return ProgressBar::hidden();
     }
-    let spinner = ProgressBar::new_spinner().with_message(what);
-    if !bars::has_blocks() {
-        spinner.set_style(ProgressStyle::default_spinner().tick_chars("|/-\\ "));
-    }
-    spinner.enable_steady_tick(Duration::from_millis(120));
+    let spinner = drawn(None, "{line} {wide_msg}", Line::spinner()).with_message(what);
+    spinner.enable_steady_tick(TICK);
     spinner
 }
 
@@ -57,34 +62,36 @@ pub fn announce_derivation(expected: Duration) {
 
 /// A bar for `total` bytes.
 pub fn bytes_bar(total: u64, output: &Output) -> ProgressBar {
+    match is_drawn(output) {
+        true => drawn(Some(total), "{line}", Line::bytes(None)),
+        false => ProgressBar::hidden(),
+    }
+}
+
+/// A bar for `total` bytes of which somebody counts in `counter`, without a word, more than the bar has been told.
+pub fn bytes_bar_beside(total: u64, counter: Arc<AtomicU64>, output: &Output) -> ProgressBar {
     if !is_drawn(output) {
         return ProgressBar::hidden();
     }
-    let target = ProgressDrawTarget::stderr();
-    // On a narrow terminal the figures alone would fill more than a line.
-    let style = ProgressStyle::with_template(match bars::columns(&std::io::stderr()) {
-        ..72 => "{percent:>3}% {wide_bar} {eta} left",
-        _ => {
-            "{percent:>3}% {wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
-        }
-    });
-    let bar = ProgressBar::with_draw_target(Some(total), target);
-    match style {
-        Ok(style) if !bars::has_blocks() => bar.with_style(style.progress_chars("#>-")),
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+    let bar = drawn(Some(total), "{line}", Line::bytes(Some(counter)));
+    bar.enable_steady_tick(TICK);
+    bar
 }
 
 /// Counts bytes of which nobody knows how many come.
 pub fn bytes_count(output: &Output) -> ProgressBar {
-    if !is_drawn(output) {
-        return ProgressBar::hidden();
+    match is_drawn(output) {
+        true => drawn(None, "{line}", Line::bytes(None)),
+        false => ProgressBar::hidden(),
     }
-    let style = ProgressStyle::with_template("{spinner} {binary_bytes}, {binary_bytes_per_sec}");
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    match style {
-        Ok(style) => bar.with_style(style),
+}
+
+/// A bar that `line` draws. Its own template would wrap on a narrow terminal, and guess the time left from the first moment.
+fn drawn(total: Option<u64>, template: &str, line: Line) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.with_key("line", line)),
+        // cannot happen: the templates are fixed.
         Err(_) => bar,
     }
 }

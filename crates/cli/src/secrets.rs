@@ -1,6 +1,8 @@
 //! Passphrases and volume keys from terminals, files and file descriptors, straight into locked memory.
 //! What counts as the passphrase in each case is cryptsetup's rule, written down in docs/CLI.md.
 
+pub mod service;
+
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +17,7 @@ use atrest_kdf::words::{WordsError, max_len, normalise};
 use atrest_secret::{Passphrase, SecretBytes, VolumeKey, with_wiped_stack};
 use rustix::fs::{FileType, Mode, SeekFrom};
 
-use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs};
+use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs, PassphraseFrom, SecretArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, Questions};
 use crate::prompt::ask;
@@ -32,6 +34,8 @@ pub enum Source {
     Descriptor(u32),
     /// The key of type `user` with this description, in the kernel's keyring.
     Keyring(String),
+    /// A secret of the desktop's secret service.
+    SecretService(String),
     /// The terminal.
     Prompt {
         /// What is typed is a passphrase of words.
@@ -47,7 +51,12 @@ impl From<&PassphraseArgs> for Source {
     fn from(args: &PassphraseArgs) -> Self {
         let prompt = Self::typed(args, "--key-file FILE, --key-file - (standard input) or --passphrase-fd N");
         let file = (args.key_file.as_deref(), args.keyfile_offset, args.keyfile_size);
-        Self::new(file, args.passphrase_fd, args.key_description.as_deref(), prompt)
+        match &args.passphrase_from {
+            // intended: what was not identified is refused when it is read.
+            Some(PassphraseFrom::Keyring(name)) => Self::Keyring(name.clone().unwrap_or_default()),
+            Some(PassphraseFrom::SecretService(id)) => Self::SecretService(id.clone().unwrap_or_default()),
+            None => Self::new(file, args.passphrase_fd, args.key_description.as_deref(), prompt),
+        }
     }
 }
 
@@ -106,7 +115,7 @@ impl Source {
                 .iter()
                 .any(|name| path.as_os_str() == *name),
             Self::Descriptor(fd) => *fd == 0,
-            Self::Keyring(_) | Self::Prompt { .. } => false,
+            Self::Keyring(_) | Self::SecretService(_) | Self::Prompt { .. } => false,
         }
     }
 
@@ -143,7 +152,16 @@ impl Source {
         let bytes = match self {
             Self::File { path, offset, size } => read_key_file(path, *offset, *size, output)?,
             Self::Descriptor(fd) => read_descriptor(*fd)?,
-            Self::Keyring(description) => read_keyring(&keyring::Name::user(description))?,
+            Self::Keyring(name) | Self::SecretService(name) if name.is_empty() => return Err(unnamed()),
+            Self::Keyring(description) => {
+                let name = keyring::Name::user(description);
+                // A session that PAM has not begun has no way to its user's keyring.
+                if keyring::key(&name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                    keyring::reach_user();
+                }
+                read_keyring(&name)?
+            }
+            Self::SecretService(id) => return service::look_up(id, output),
             Self::Prompt { .. } if output.reads_lines() => read_line(output.questions())?
                 .ok_or_else(|| Failure::parameters("standard input ends before a passphrase"))?,
             Self::Prompt { words, instead, .. } => typed(&format!("{prompt}: "), *words, instead, output)?,
@@ -299,6 +317,12 @@ fn a_volume_key(bytes: SecretBytes, output: &Output) -> Result<VolumeKey, Failur
     }
     output.warn_if_unlocked();
     Ok(VolumeKey::new(bytes))
+}
+
+/// A passphrase of a keyring is found by the UUID of its volume, which not everything has.
+fn unnamed() -> Failure {
+    Failure::parameters("it is not known which passphrase of the keyring is meant")
+        .hint("name it: keyring:DESCRIPTION or secret-service:ID")
 }
 
 /// What a key of the kernel's keyring holds.

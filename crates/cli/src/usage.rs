@@ -3,6 +3,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::args::secrets::PLACES;
 use crate::failure::Failure;
 
 /// Actions of cryptsetup 2.8 that have another name here, and what people type who know other programs.
@@ -48,7 +49,6 @@ const ACTIONS: &[(&[&str], &str)] = &[
     (&["luksHeaderRestore"], "`atrest header restore` brings a saved header back"),
     (&["luksSuspend"], "`atrest suspend` stops a volume and wipes its key"),
     (&["luksResume"], "`atrest resume` lets it go on"),
-    (&["config"], "`atrest header set` sets labels, and `atrest key priority` the priority of a keyslot"),
     (&["benchmark"], "`atrest bench` measures"),
     (&["refresh"], "`atrest open --refresh --dm NAME` gives a mapping other options in place"),
     (
@@ -236,20 +236,31 @@ pub fn answer(error: &clap::Error) -> Option<Failure> {
                     .hint("leave it out: the header says whether it is LUKS1 or LUKS2"),
             )
         }
+        ErrorKind::ValueValidation => {
+            // The value may be the passphrase of somebody who has misunderstood the option.
+            text(ContextKind::InvalidArg).filter(|arg| arg.starts_with("--passphrase-from"))?;
+            Some(
+                Failure::parameters(format!("--passphrase-from: {PLACES}"))
+                    .hint("it says where the passphrase is, and never what it is"),
+            )
+        }
         ErrorKind::MissingRequiredArgument => {
             let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
                 return None;
             };
             let is_face = |arg: &String| arg.contains("--nbd") && arg.contains("--fuse");
-            missing.iter().any(is_face).then(|| {
-                Failure::parameters("how the volume is to be served is missing").hint(
-                    "--fuse DIR shows it as the file DIR/volume, --nbd serves it over NBD, --vhost-user to a virtual machine, --dm NAME maps it as root; `atrest mount` \
-                     shows the files in it",
-                )
-            })
+            missing.iter().any(is_face).then(no_face)
         }
         _ => None,
     }
+}
+
+/// What is said where nothing says how a volume is served.
+pub fn no_face() -> Failure {
+    Failure::parameters("how the volume is to be served is missing").hint(
+        "--fuse DIR shows it as the file DIR/volume, --nbd serves it over NBD, --vhost-user to a virtual machine, --dm NAME maps it as root; `atrest mount` \
+         shows the files in it",
+    )
 }
 
 fn find(table: &[(&[&str], &'static str)], name: &str) -> Option<&'static str> {

@@ -172,6 +172,30 @@ pub fn key(name: &Name) -> io::Result<SecretBytes> {
     found.map_err(missing)
 }
 
+/// The keyring of this user in the kernel's interface.
+const OF_USER: i32 = -4;
+
+/// Lets this process find and read what is in its user's keyring. Sessions that PAM has begun can do so anyway.
+pub fn reach_user() {
+    // Where it is refused, what is there is not found either.
+    let _ = sys::link_key(OF_USER, OF_PROCESS);
+}
+
+/// Takes a key of type `user` out of this user's keyring. Whether there was one.
+///
+/// # Errors
+/// What the kernel says, if it is there and stays.
+pub fn forget_user(description: &str) -> io::Result<bool> {
+    reach_user();
+    match sys::search_key(OF_USER, c"user", &c_string(description)?) {
+        Ok(key) => sys::unlink_key(key, OF_USER).map(|()| true),
+        Err(error) => match missing(error) {
+            error if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            error => Err(error),
+        },
+    }
+}
+
 /// What a key holds. It may be updated meanwhile: then the length that was told first is not the one that is read.
 fn payload(key: i32) -> io::Result<SecretBytes> {
     let mut payload = SecretBytes::zeroed(0);

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub enum S3Error {
     /// The URL is not `s3://BUCKET` or `s3://BUCKET/PREFIX`.
     Url,
+    /// No bucket can have the name.
+    Bucket,
     /// A setting of the environment or of a profile has a value that can't be used.
     Setting {
         /// Its name.
@@ -39,6 +41,9 @@ impl fmt::Display for S3Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url => f.write_str("the URL of a store on S3 is s3://BUCKET/PREFIX"),
+            Self::Bucket => f.write_str(
+                "no bucket can have this name: it has 3 to 63 small letters, digits, dots and dashes, and begins and ends with a letter or digit",
+            ),
             Self::Setting { name } => write!(f, "the value of {name} can't be used"),
             Self::File { path } => write!(f, "{} can't be read, or is not what it should be", path.display()),
             Self::NoProfile { name } => {

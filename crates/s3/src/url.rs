@@ -20,18 +20,21 @@ impl Location {
     /// Reads `s3://BUCKET`, `s3://BUCKET/PREFIX` or the same with a slash at the end. Nothing in it is encoded.
     ///
     /// # Errors
-    /// [`S3Error::Url`]: it is another URL, no bucket can have the name, or the prefix has an empty part, `.`, `..`, a control
+    /// [`S3Error::Bucket`] if no bucket can have the name. [`S3Error::Url`] if it is another URL, or the prefix has an empty part, `.`, `..`, a control
     /// character, or more than 900 bytes.
     pub fn parse(url: &str) -> Result<Self, S3Error> {
         let rest = url.strip_prefix(SCHEME).ok_or(S3Error::Url)?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, "")); // intended: no slash, no prefix.
         let prefix = prefix.strip_suffix('/').unwrap_or(prefix); // intended: the slash may be left out.
         let fine = |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
-        if !is_bucket(bucket)
+        if bucket.is_empty()
             || prefix.len() > MAX_PREFIX
             || !(prefix.is_empty() || prefix.split('/').all(fine))
         {
             return Err(S3Error::Url);
+        }
+        if !is_bucket(bucket) {
+            return Err(S3Error::Bucket);
         }
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         Ok(Self { bucket: bucket.into(), prefix })
@@ -66,22 +69,18 @@ mod tests {
             "",
             "s3://",
             "s3:///a",
-            "s3://ab",
-            "s3://Disks",
-            "s3://di_sks",
-            "s3://-disks",
-            "s3://disks-",
-            "s3://di..sks",
             "s3://disks//a",
             "s3://disks/a//b",
             "s3://disks/a/../b",
             "s3://disks/.",
             "s3://disks/a\nb",
             "gs://disks",
-            "s3://u@disks",
             &long,
         ] {
             assert_eq!(of(bad), Err(S3Error::Url), "{bad:?}");
+        }
+        for bucket in ["ab", "Disks", "di_sks", "-disks", "disks-", "di..sks", "u@disks"] {
+            assert_eq!(of(&format!("s3://{bucket}/a")), Err(S3Error::Bucket), "{bucket}");
         }
     }
 }

@@ -109,6 +109,7 @@ impl ConvertArgs {
             keyfile_size: self.new.new_keyfile_size,
             passphrase_fd: self.new.new_passphrase_fd,
             key_description: self.new.new_key_description.clone(),
+            passphrase_from: None,
             words: self.new.new_words,
             verify_passphrase: false,
         };

@@ -23,7 +23,7 @@ Examples:
   atrest fit build -o image.ub --arch arm64 --kernel Image --load 0x200000 --sign-key dev.key
   atrest fit build -o image.ub --arch arm64 --kernel Image --load 0x200000 --fdt system.dtb --ramdisk initramfs.img
   atrest fit build -o image.ub --arch arm64 --kernel Image --load 0x200000 --fdt a=a.dtb --fdt b=b.dtb \\
-      --config conf-a=kernel-1,a --config conf-b=kernel-1,b --default conf-b --hash sha256 --hash crc32
+      --configuration conf-a=kernel-1,a --configuration conf-b=kernel-1,b --default conf-b --hash sha256 --hash crc32
   atrest fit build -o image.ub --arch arm64 --kernel Image --load 0x200000 --sign-key dev.key --key-dtb u-boot.dtb")]
 pub struct FitBuildArgs {
     /// File to write.
@@ -58,7 +58,7 @@ pub struct FitBuildArgs {
     pub ramdisk_load: Option<u64>,
     /// Configuration: what is booted together, by the names of images [default: one for each device tree, conf-1, conf-2, …, with
     /// the first kernel and initramfs].
-    #[arg(long = "config", value_name = "NAME=IMAGE,…")]
+    #[arg(long = "configuration", value_name = "NAME=IMAGE,…")]
     pub configurations: Vec<String>,
     /// Configuration that is booted when none is named [default: the first].
     #[arg(long, value_name = "NAME")]

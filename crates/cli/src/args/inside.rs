@@ -187,12 +187,21 @@ Examples:
   atrest mount ~/.Private ~/Private --type ecryptfs --wrapped-passphrase ~/.ecryptfs/wrapped-passphrase --daemon
   atrest mount lower mnt --type ecryptfs --ecryptfs-cipher aes --ecryptfs-key-bytes 32
   atrest mount card.img mnt --run sh -c 'cp -r photos \"$ATREST_PATH\"'
-  atrest mount secret.img mnt --read-only")]
+  atrest mount secret.img mnt --read-only
+  atrest mount secret.img ~/secret --at-login --passphrase-from secret-service")]
 pub struct MountArgs {
     /// File, block device or NBD URI that holds the volume, or an eCryptfs lower directory.
     pub volume: PathBuf,
-    /// Empty directory.
+    /// Empty directory [default: that of the volume in the configuration].
+    // An empty path is none: a name can stand for both.
+    #[arg(default_value = "", hide_default_value = true, value_parser = super::any_path(), value_hint = clap::ValueHint::DirPath)]
     pub directory: PathBuf,
+    /// Mount nothing now, but write a unit of the user's systemd that does so at login, with the other options given here.
+    #[arg(long, conflicts_with = "daemon")]
+    pub at_login: bool,
+    /// Remove that unit.
+    #[arg(long, requires = "at_login")]
+    pub remove: bool,
     /// Name of the open volume [default: the file name of VOLUME without its extension].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

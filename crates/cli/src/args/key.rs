@@ -27,6 +27,10 @@ pub enum KeyCommand {
     List(KeyListArgs),
     Export(KeyExportArgs),
     Priority(KeyPriorityArgs),
+    #[cfg(feature = "whole")]
+    Remember(KeyRememberArgs),
+    #[cfg(feature = "whole")]
+    Forget(KeyForgetArgs),
 }
 
 /// The volume whose keyslots are meant.
@@ -272,6 +276,73 @@ pub struct KeyPriorityArgs {
     pub priority: Priority,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
+}
+
+/// Store a passphrase in a keyring, from which --passphrase-from takes it. It must open the volume.
+///
+/// Whoever is logged in as this user, and every program of this user, can read it there. The desktop's secret service keeps it until `key forget`,
+/// the kernel's keyring until the machine is switched off.
+#[cfg(feature = "whole")]
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key remember secret.img
+  atrest open secret.img --fuse mnt --passphrase-from secret-service
+  atrest key remember secret.img --in keyring
+  atrest open secret.img --fuse mnt --passphrase-from keyring")]
+pub struct KeyRememberArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Where it is stored.
+    #[arg(long = "in", value_name = "KEYRING", value_enum, default_value_t = Keyring::SecretService)]
+    pub keyring: Keyring,
+    /// Its description or identifier there [default: by the UUID of the volume].
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// Try this keyslot only.
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
+}
+
+/// Remove the passphrase that `key remember` stored.
+#[cfg(feature = "whole")]
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key forget secret.img
+  atrest key forget secret.img --in keyring")]
+pub struct KeyForgetArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Where it is stored [default: wherever it is].
+    #[arg(long = "in", value_name = "KEYRING", value_enum)]
+    pub keyring: Option<Keyring>,
+    /// Its description or identifier there [default: by the UUID of the volume].
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+}
+
+/// A place for passphrases.
+#[cfg(feature = "whole")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Keyring {
+    /// The kernel's: user keys.
+    Keyring,
+    /// The desktop's: GNOME Keyring, KWallet, KeePassXC.
+    SecretService,
+}
+
+#[cfg(feature = "whole")]
+impl Keyring {
+    /// Its name on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Keyring => "keyring",
+            Self::SecretService => "secret-service",
+        }
+    }
 }
 
 /// What opens a keyslot.

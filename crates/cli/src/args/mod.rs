@@ -32,7 +32,9 @@ pub mod tree_keys;
 pub mod unlock;
 pub mod verity;
 
-use atrest_kdf::WorkLimit;
+use std::path::PathBuf;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 /// Encrypted disks, folders, flash cards and boot images, opened without root: LUKS, VeraCrypt, BitLocker, eCryptfs and more.
@@ -53,8 +55,13 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// Takes paths, also the empty one, which clap's own parser refuses.
+pub fn any_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
 /// Options that every command takes.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Report as JSON on standard output, errors as one JSON line on standard error.
@@ -66,10 +73,14 @@ pub struct GlobalArgs {
     /// Answer YES to every question about overwriting or destroying data. It has no short form: cryptsetup's -y is --verify-passphrase.
     #[arg(long, global = true)]
     pub yes: bool,
-    /// Seconds of processor time that a passphrase's key derivation may take. A header that asks for more is refused.
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = WorkLimit::DEFAULT.as_secs(),
-        value_parser = clap::value_parser!(u64).range(1..))]
-    pub max_kdf_time: u64,
+    /// Seconds of processor time that a passphrase's key derivation may take. A header that asks for more is refused [default: 600].
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_kdf_time: Option<u64>,
+    /// Read defaults and the names of volumes from this file; '' reads none [default: $ATREST_CONFIG, or
+    /// ~/.config/atrest/config.toml].
+    #[arg(long, global = true, value_name = "FILE", value_parser = any_path(), value_hint = clap::ValueHint::FilePath)]
+    #[cfg_attr(not(feature = "whole"), arg(hide = true))]
+    pub config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -148,6 +159,8 @@ pub enum Command {
     Kdf(tools::KdfCommand),
     #[cfg(feature = "whole")]
     Bench(tools::BenchArgs),
+    #[cfg(feature = "whole")]
+    Config(tools::ConfigArgs),
     #[cfg(feature = "whole")]
     Completions(tools::CompletionsArgs),
     #[cfg(feature = "whole")]

@@ -19,7 +19,7 @@ use super::tcrypt::ProtectArgs;
 /// does the encryption: nothing stays running, and `atrest close` (or cryptsetup's) removes the device.
 #[derive(Args, Debug)]
 #[command(
-    group = clap::ArgGroup::new("face").required(true).multiple(false).args(["nbd", "nbd_tcp", "fuse", "vhost_user", "dm"]),
+    group = clap::ArgGroup::new("face").multiple(false).args(["nbd", "nbd_tcp", "fuse", "vhost_user", "dm"]),
     after_long_help = "\
 Examples:
   atrest open secret.img --fuse mnt --daemon
@@ -111,6 +111,15 @@ pub struct OpenArgs {
 }
 
 impl OpenArgs {
+    /// Whether anything says how the volume is served.
+    pub fn has_face(&self) -> bool {
+        self.nbd.is_some()
+            || self.nbd_tcp.is_some()
+            || self.fuse.is_some()
+            || self.vhost_user.is_some()
+            || self.dm.is_some()
+    }
+
     /// PATH, and the SOCKET of --nbd. As SOCKET may be left out, `--nbd PATH` reads like `--nbd SOCKET`: the only path
     /// there is names the volume.
     pub fn path_and_socket(&self) -> Option<(&Path, Option<&Path>)> {

@@ -2,6 +2,7 @@
 //! numbers of file descriptors are.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use atrest_engine::keyring;
 use clap::Args;
@@ -29,14 +30,72 @@ pub struct PassphraseArgs {
     /// Take the passphrase from the key of type user with this description in the kernel's keyring.
     #[arg(long, value_name = "DESCRIPTION", conflicts_with_all = ["key_file", "passphrase_fd"])]
     pub key_description: Option<String>,
+    /// Take the passphrase from a keyring: keyring:DESCRIPTION is a key of the kernel's, secret-service:ID a secret of the desktop's. Without
+    /// DESCRIPTION or ID it is the one that `atrest key remember` stored for the volume.
+    #[arg(long, value_name = "WHERE", conflicts_with_all = ["key_file", "passphrase_fd", "key_description"])]
+    pub passphrase_from: Option<PassphraseFrom>,
     /// The passphrase is words as `atrest passphrase` makes them: type at least four letters of each, in any case and spacing.
-    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd", "key_description"])]
+    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "passphrase_from"])]
     pub words: bool,
     /// Ask on the terminal for every passphrase twice, and stop if the two differ. A new passphrase is asked for twice in any case. Has no
     /// effect on what comes from a file or descriptor.
     #[arg(long, short = 'y')]
     pub verify_passphrase: bool,
 }
+
+impl PassphraseArgs {
+    /// Whether no option says where it comes from, so that somebody is asked.
+    pub fn is_asked_for(&self) -> bool {
+        self.key_file.is_none()
+            && self.passphrase_fd.is_none()
+            && self.key_description.is_none()
+            && self.passphrase_from.is_none()
+    }
+}
+
+/// Where a passphrase is kept that nobody has to type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassphraseFrom {
+    /// A key of type `user` with this description, in the kernel's keyring.
+    Keyring(Option<String>),
+    /// A secret of the desktop's secret service, with this identifier.
+    SecretService(Option<String>),
+}
+
+impl PassphraseFrom {
+    /// Says which volume is meant, where nothing else was said.
+    pub fn identify(&mut self, uuid: &str) {
+        match self {
+            Self::Keyring(place @ None) => *place = Some(format!("atrest:{uuid}")),
+            Self::SecretService(place @ None) => *place = Some(uuid.to_owned()),
+            Self::Keyring(Some(_)) | Self::SecretService(Some(_)) => {}
+        }
+    }
+}
+
+impl FromStr for PassphraseFrom {
+    type Err = &'static str;
+
+    /// The error does not repeat the text: who has misunderstood the option may have written the passphrase itself.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (place, name) = match text.split_once(':') {
+            Some((place, name)) => (place, Some(name)),
+            None => (text, None),
+        };
+        let name = match name {
+            Some(name) if name.is_empty() || name.contains('\0') => return Err(PLACES),
+            name => name.map(str::to_owned),
+        };
+        match place {
+            "keyring" => Ok(Self::Keyring(name)),
+            "secret-service" => Ok(Self::SecretService(name)),
+            _ => Err(PLACES),
+        }
+    }
+}
+
+/// What --passphrase-from is.
+pub const PLACES: &str = "it is keyring, keyring:DESCRIPTION, secret-service or secret-service:ID";
 
 /// The passphrase or the volume key that opens a volume.
 #[derive(Args, Clone, Debug, Default)]
@@ -46,11 +105,11 @@ pub struct SecretArgs {
     pub passphrase: PassphraseArgs,
     /// Open with the volume key in this file instead of a passphrase. In BitLocker and FileVault nothing verifies it: such a volume is written
     /// only if it begins as a file system does.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "words"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "passphrase_from", "words"])]
     pub volume_key_file: Option<PathBuf>,
     /// Open with the volume key that is this key of the kernel's keyring: a number, %TYPE:DESCRIPTION, or the description of one of type
     /// user.
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "words", "volume_key_file"])]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "passphrase_from", "words", "volume_key_file"])]
     pub volume_key_keyring: Option<keyring::Name>,
 }
 
@@ -100,10 +159,7 @@ impl TokenArgs {
 impl SecretArgs {
     /// Whether no option says where a secret comes from, so that it would be asked for.
     pub fn are_none(&self) -> bool {
-        self.passphrase.key_file.is_none()
-            && self.passphrase.passphrase_fd.is_none()
-            && self.passphrase.key_description.is_none()
-            && !self.has_volume_key()
+        self.passphrase.is_asked_for() && !self.has_volume_key()
     }
 
     /// Whether the volume key itself is named.

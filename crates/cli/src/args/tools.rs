@@ -35,6 +35,14 @@ Examples:
   atrest kdf cost --json")]
 pub struct KdfCostArgs {}
 
+/// Show which configuration file is read, and what it says.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest config
+  atrest config --json | jq '.volumes | keys'")]
+pub struct ConfigArgs {}
+
 /// Measure ciphers and key derivation on this machine, like `cryptsetup benchmark`.
 ///
 /// Shows the ciphers that volumes have on one screen. With --all there is a line for each cipher, data unit, place and number of cores.

@@ -16,8 +16,8 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::target::{contents, contents_of_file, create_private, open_device};
-use super::text::counted;
 use super::unlock::{Use, unlock, unlock_over};
+use crate::amount::Bytes;
 use crate::args::bulk::{BulkArgs, DecryptArgs, EncryptArgs};
 use crate::args::open::VolumeType;
 use crate::failure::{Code, Failure};
@@ -406,12 +406,8 @@ fn summary(
             "bytes_per_second": rate as u64,
         }));
     }
-    let text = format!(
-        "{}: {} in {seconds:.1} s, {:.0} MiB/s",
-        path.display(),
-        counted(bytes, "byte", "bytes"),
-        rate / 1_048_576.0
-    );
+    let text =
+        format!("{}: {} in {seconds:.1} s, {:.0} MiB/s", path.display(), Bytes(bytes), rate / 1_048_576.0);
     output.done(&(), &text)
 }
 

@@ -7,16 +7,18 @@ use std::path::PathBuf;
 use atrest_filetree::{
     CopyError, CopyOptions, CopySummary, Kind, LastLink, TreePath, copy_in, copy_in_stream, copy_out,
 };
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::files;
-use super::inside::{Listener, copy_failure, find, open_as_it_is, read_only};
+use super::inside::{Listener, bytes_below, copy_failure, find, host_bytes_below, open_as_it_is, read_only};
 use super::places::{Places, matching, split};
 use super::text::counted;
+use crate::amount::Bytes;
 use crate::args::inside::CpArgs;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::streams;
+use crate::{progress, streams};
 
 /// What is copied where.
 enum Way {
@@ -81,7 +83,11 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
         preserve_permissions: args.preserve,
         keep_going: args.keep_going,
     };
-    let mut listener = Listener { output };
+    let bar = |count: &dyn Fn() -> u64| match progress::is_drawn(output) {
+        true => progress::bytes_bar(count(), output),
+        // Looking at all of a tree for nobody would only take time.
+        false => ProgressBar::hidden(),
+    };
     let mut done = CopySummary::default();
     let mut count = |copied: Result<CopySummary, CopyError>| -> Result<(), Failure> {
         add(&mut done, copied.map_err(copy_failure)?);
@@ -93,15 +99,17 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
             let entries = entries.collect::<Result<Vec<_>, _>>()?.concat();
             if is_stream {
                 let [entry] = &*entries else { return Err(several_to("-")) };
-                return files::print(tree, entry).map(|()| 0);
+                return files::print(tree, entry, output).map(|()| 0);
             }
             if entries.len() > 1 && !to.is_dir() {
                 return Err(several_to(&to.display().to_string()));
             }
             files::refuse_equal(entries.iter().filter_map(TreePath::name), &to.display(), false)?;
+            let mut listener = Listener::new(bar(&|| bytes_below(tree, &entries)), output);
             for entry in &entries {
                 count(copy_out(tree, entry, to, &options, &mut listener))?;
             }
+            listener.end();
         }
         Way::In { from, to, .. } => {
             let place = find(tree, to, LastLink::Follow)?;
@@ -111,6 +119,8 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
             }
             let names = from.iter().filter_map(|from| from.file_name()).map(OsStr::as_bytes);
             files::refuse_equal(names, &place, files::folds_case(tree))?;
+            let bar = if is_stream { progress::bytes_count(output) } else { bar(&|| host_bytes_below(from)) };
+            let mut listener = Listener::new(bar, output);
             if let Some(source) = &mut source {
                 count(copy_in_stream(source, tree, &place, &options, &mut listener))?;
             } else {
@@ -118,6 +128,7 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
                     count(copy_in(from, tree, &place, &options, &mut listener))?;
                 }
             }
+            listener.end();
         }
     }
     report(&done, args.keep_going, output)?;
@@ -154,7 +165,7 @@ fn report(done: &CopySummary, keeps_going: bool, output: &Output) -> Result<(), 
             counted(done.files, "file", "files"),
             counted(done.directories, "directory", "directories"),
             counted(done.links, "link", "links"),
-            counted(done.bytes, "byte", "bytes"),
+            Bytes(done.bytes),
         ),
     )
 }

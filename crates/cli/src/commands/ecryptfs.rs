@@ -89,6 +89,7 @@ fn refuse_volume_options(given: &PassphraseArgs) -> Result<(), Failure> {
         PassphraseArgs { key_file: Some(_), .. } => "--key-file",
         PassphraseArgs { passphrase_fd: Some(_), .. } => "--passphrase-fd",
         PassphraseArgs { key_description: Some(_), .. } => "--key-description",
+        PassphraseArgs { passphrase_from: Some(_), .. } => "--passphrase-from",
         _ => return Ok(()),
     };
     Err(Failure::parameters(format!("{option} is for volumes, and this is an eCryptfs directory"))

@@ -255,8 +255,14 @@ fn of(target: &Target<'_>, number: Option<u32>) -> Result<Token, Failure> {
         (Some(token), []) => Ok(token),
         (Some(_), _) => Err(Failure::parameters("several tokens have factors")
             .hint("name one by --of N; `atrest token list` shows them")),
-        (None, _) => Err(Failure::parameters("no such token has several factors")
-            .hint("`atrest key list` shows what opens each keyslot")),
+        (None, _) => Err(match number {
+            Some(number) => Failure::parameters(format!("the volume has no token {number} with several factors"))
+                .hint("`atrest key list` shows what opens each keyslot"),
+            None => Failure::parameters("the volume has no token with several factors").hint(
+                "`atrest key add --any 2 tpm2 fido2 passphrase` makes one; `atrest key change` replaces a passphrase",
+            ),
+        }
+        .at(target.path)),
     }
 }
 

@@ -2,23 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use atrest_filetree::{
     FileTree, IfExists, Kind, LastLink, Metadata, Step, Stop, TreeError, TreePath, Walk, remove,
 };
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::inside::{at, copy_failure, exists, find, inner_failure, open};
 use super::listing::Rows;
 use super::places::{Places, matching};
 use super::text::counted;
+use crate::amount::Bytes;
 use crate::args::inside::{CatArgs, DfArgs, LsArgs, MkdirArgs, MvArgs, RmArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Line, Output};
-use crate::streams;
+use crate::{progress, streams};
 
 pub fn ls(args: &LsArgs, output: &Output) -> Result<u8, Failure> {
     let Places { volume, mut paths } = Places::of(&args.places, "ls")?;
@@ -135,22 +137,29 @@ pub fn cat(args: &CatArgs, output: &Output) -> Result<(), Failure> {
     let tree = open(&volume, &args.unlock, &args.partition, false, output)?;
     for path in &paths {
         for entry in matching(&*tree, path, LastLink::Follow)? {
-            print(&*tree, &entry)?;
+            print(&*tree, &entry, output)?;
         }
     }
     Ok(())
 }
 
 /// Writes a file to standard output.
-pub fn print(tree: &dyn FileTree, path: &TreePath) -> Result<(), Failure> {
+pub fn print(tree: &dyn FileTree, path: &TreePath, output: &Output) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
+    // On a terminal the file itself shows how far it is.
+    let bar = match (out.is_terminal(), tree.metadata(path)) {
+        (false, Ok(found)) => progress::bytes_bar(found.size, output),
+        _ => ProgressBar::hidden(),
+    };
     let mut failure = None;
     let read = tree.read_to(path, &mut |piece| {
+        bar.inc(piece.len() as u64);
         out.write_all(piece).map_err(|error| {
             failure = Some(error);
             Stop
         })
     });
+    bar.finish_and_clear();
     if let Some(error) = failure {
         return Err(Failure::io(&error));
     }
@@ -311,6 +320,6 @@ pub fn df(args: &DfArgs, output: &Output) -> Result<(), Failure> {
             "filesystem": about.name, "block_size": space.block_size, "blocks": space.blocks, "free_blocks": space.free,
             "size": size, "used": used, "free": free,
         }),
-        &format!("{}: {size} bytes, {used} used, {free} free ({} of {})", about.name, counted(space.blocks, "block", "blocks"), space.block_size),
+        &format!("{}: {}, {} used, {} free ({} of {})", about.name, Bytes(size), Bytes(used), Bytes(free), counted(space.blocks, "block", "blocks"), space.block_size),
     )
 }

@@ -328,8 +328,8 @@ fn configurations(args: &FitBuildArgs, inputs: &[Input]) -> Result<Vec<ConfigSpe
     }
     let parse = |text: &String| {
         let (name, images) = text.split_once('=').ok_or_else(|| {
-            Failure::parameters(format_args!("--config {text} names no images"))
-                .hint("write --config NAME=kernel-1,fdt-1,ramdisk-1")
+            Failure::parameters(format_args!("--configuration {text} names no images"))
+                .hint("write --configuration NAME=kernel-1,fdt-1,ramdisk-1")
         })?;
         Ok(ConfigSpec { name: name.into(), images: images.split(',').map(String::from).collect() })
     };

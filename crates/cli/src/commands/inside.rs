@@ -2,18 +2,19 @@
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atrest_device::BlockDevice;
 use atrest_engine::Access as FileAccess;
 use atrest_filetree::{
-    CopyError, CopyProgress, FileTree, Kind, LastLink, TreeError, TreePath, WalkError, resolve,
+    CopyError, CopyProgress, FileTree, Kind, LastLink, Step, TreeError, TreePath, Walk, WalkError, resolve,
 };
 use atrest_inside::{Access, filesystem_device, open_tree_with};
 use atrest_nbd::Uri;
 use atrest_probe::{FilesystemKind, detect};
 use atrest_tree::fscrypt::Keyring;
+use indicatif::ProgressBar;
 
 use super::target::open_device;
 use super::unlock::{Use, unlock, unlock_over};
@@ -187,18 +188,66 @@ fn locked_above(tree: &dyn FileTree, path: &Path) -> Option<Failure> {
     }
 }
 
+/// Shows how far a copy is, and tells what is left out.
 pub struct Listener<'a> {
-    pub output: &'a Output,
+    output: &'a Output,
+    bar: ProgressBar,
+}
+
+impl<'a> Listener<'a> {
+    /// A listener with a bar that nobody has to wait for.
+    pub fn new(bar: ProgressBar, output: &'a Output) -> Self {
+        Self { output, bar }
+    }
+
+    /// Takes the bar away.
+    pub fn end(self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn warn(&self, text: impl std::fmt::Display) {
+        self.bar.suspend(|| self.output.warn(text));
+    }
 }
 
 impl CopyProgress for Listener<'_> {
+    fn advanced(&mut self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+
     fn skipped(&mut self, path: &TreePath, kind: Kind) {
-        self.output.warn(format!("{path}: a {kind} is not copied"));
+        self.warn(format_args!("{path}: a {kind} is not copied"));
     }
 
     fn failed(&mut self, error: &CopyError) {
-        self.output.warn(copy_failure(error.clone()).what());
+        self.warn(copy_failure(error.clone()).what());
     }
+}
+
+/// How many bytes the files at `entries` and below have. What can't be read counts nothing: the copy tells of it.
+pub fn bytes_below(tree: &dyn FileTree, entries: &[TreePath]) -> u64 {
+    let steps = entries.iter().flat_map(|entry| Walk::new(tree, entry).map_while(Result::ok));
+    let sizes = steps.map(|step| match step {
+        Step::Leaf(visit) if visit.kind == Kind::File => visit.metadata.map_or(0, |metadata| metadata.size),
+        _ => 0,
+    });
+    sizes.fold(0, u64::saturating_add)
+}
+
+/// How many bytes the files at `paths` of the host and below have, as far as they can be looked at.
+pub fn host_bytes_below(paths: &[PathBuf]) -> u64 {
+    let (mut sum, mut left) = (0_u64, paths.to_vec());
+    while let Some(path) = left.pop() {
+        match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => {
+                let entries = std::fs::read_dir(&path).into_iter().flatten();
+                left.extend(entries.filter_map(Result::ok).map(|entry| entry.path()));
+            }
+            Ok(found) if found.is_file() => sum = sum.saturating_add(found.len()),
+            _ => {}
+        }
+    }
+    sum
 }
 
 pub fn at(path: &Path) -> impl FnOnce(TreeError) -> Failure {

@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::progress;
 
 pub fn cost(output: &Output) -> Result<(), Failure> {
+    let waiting = progress::spinner("measuring", output);
     let here = Here::measure().map_err(BenchError::Kdf)?;
     let [m4, rv32] = CHIPS;
     let mut text = format!(
@@ -59,6 +61,7 @@ pub fn cost(output: &Output) -> Result<(), Failure> {
         });
         rows.push(row);
     }
+    waiting.finish_and_clear();
     output.report(&json!({ "sha256_per_core_second": here.sha256, "settings": rows }), &text)
 }
 

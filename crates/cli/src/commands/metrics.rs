@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::flash;
 use super::text::counted;
+use crate::amount::Bytes;
 use crate::args::inside::MountArgs;
 use crate::args::open::VolumeType;
 use crate::failure::Failure;
@@ -108,7 +109,7 @@ pub fn lines(told: &Result<Metrics, AskError>) -> String {
 fn line(of: &OperationMetrics) -> String {
     let requests = counted(of.requests, "request", "requests");
     let errors = counted(of.errors, "error", "errors");
-    let mut line = format!("{requests}, {} bytes, {errors}, {} in flight", of.bytes, of.in_flight);
+    let mut line = format!("{requests}, {}, {errors}, {} in flight", Bytes(of.bytes), of.in_flight);
     if of.requests > 0 {
         let (half, most) = (bound_text(of, 0.5), bound_text(of, 0.99));
         line.push_str(&format!(", p50 {half}, p99 {most}"));

@@ -58,6 +58,8 @@ mod reencrypt;
 mod reencrypt_luks1;
 mod reencrypt_mapped;
 mod reencrypt_served;
+#[cfg(feature = "whole")]
+mod remember;
 pub mod scrub;
 #[cfg(feature = "whole")]
 mod sealed;
@@ -93,6 +95,8 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::output::Output;
 
+#[cfg(feature = "whole")]
+pub use places::split as place_of;
 pub use reencrypt::is_marked;
 pub use serve::{place, registry};
 
@@ -121,6 +125,10 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Key(KeyCommand::List(args)) => key::list(args, output)?,
         Command::Key(KeyCommand::Export(args)) => key::export(args, output)?,
         Command::Key(KeyCommand::Priority(args)) => key::priority(args, output)?,
+        #[cfg(feature = "whole")]
+        Command::Key(KeyCommand::Remember(args)) => remember::remember(args, output)?,
+        #[cfg(feature = "whole")]
+        Command::Key(KeyCommand::Forget(args)) => remember::forget(args, output)?,
         Command::Header(HeaderCommand::Backup(args)) => header::backup(args, output)?,
         Command::Header(HeaderCommand::Restore(args)) => header::restore(args, output)?,
         Command::Header(HeaderCommand::Set(args)) => header::set(args, output)?,
@@ -214,6 +222,9 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Kdf(KdfCommand::Cost(_)) => kdf::cost(output)?,
         #[cfg(feature = "whole")]
         Command::Bench(args) => bench::bench(args, output)?,
+        // It is shown by who reads it.
+        #[cfg(feature = "whole")]
+        Command::Config(_) => {}
         #[cfg(feature = "whole")]
         Command::Completions(args) => completions::completions(args)?,
         #[cfg(feature = "whole")]

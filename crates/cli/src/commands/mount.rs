@@ -30,6 +30,10 @@ struct Mounted {
 }
 
 pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
+    if args.directory.as_os_str().is_empty() {
+        return Err(Failure::parameters("the directory to mount it in is missing")
+            .hint("as in: atrest mount secret.img mnt"));
+    }
     // Before any thread and any secret.
     let background = match args.daemon {
         false => None,

@@ -1,6 +1,8 @@
 //! `atrest reencrypt` and `atrest encrypt --in-place`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use atrest_attach::dm;
@@ -24,8 +26,8 @@ use serde_json::json;
 
 use super::bulk::Stop;
 use super::target::{forget_failed_writes, no_header, open_device, with_passphrase};
-use super::text::counted;
 use super::{mapping, options, reencrypt_luks1, reencrypt_mapped, reencrypt_served};
+use crate::amount::Bytes;
 use crate::args::bulk::EncryptArgs;
 use crate::args::open::VolumeType;
 use crate::args::reencrypt::{ReencryptArgs, ResilienceArg, ZoneArgs};
@@ -382,7 +384,7 @@ pub fn begun_only(rewriting: &Rewriting<'_>, path: &Path, output: &Output) -> Re
     let total = rewriting.total();
     output.done(
         &json!({ "event": "begun", "bytes": total }),
-        &format!("{}: begun; {} are to be done", path.display(), counted(total, "byte", "bytes")),
+        &format!("{}: begun; {} are to be done", path.display(), Bytes(total)),
     )
 }
 
@@ -676,8 +678,10 @@ pub fn rewrite_beside(
     options.zone = zones.hotzone_size.unwrap_or(if served.is_some() { MAPPED_ZONE } else { 0 });
     options.online = served;
     options.cancel = Some(stop.asked());
-    let mut listener =
-        Listener { meter: Meter::new(path, rewriting.total(), output), output, last: Instant::now() };
+    let counter = Arc::new(AtomicU64::new(0));
+    options.written = Some(&counter);
+    let meter = Meter::beside(path, rewriting.total(), counter.clone(), output);
+    let mut listener = Listener { meter, output, last: Instant::now() };
     let result = run(&mut rewriting, options, &mut listener);
     listener.meter.finish();
     let Rewritten { bytes, resumed_from, recovered, elapsed } = result.map_err(|error| {
@@ -697,7 +701,7 @@ pub fn rewrite_beside(
             "bytes_per_second": rate as u64,
         }));
     }
-    let (bytes, rate) = (counted(bytes, "byte", "bytes"), rate / 1_048_576.0);
+    let (bytes, rate) = (Bytes(bytes), rate / 1_048_576.0);
     output.done(&(), &format!("{}: {bytes} in {seconds:.1} s, {rate:.0} MiB/s", path.display()))
 }
 

@@ -26,13 +26,15 @@ use super::{link, mapping, metrics, preflight};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
-use crate::progress;
+use crate::{progress, usage};
 
 /// How long `close` waits for everything to be written back.
 const CLOSE_LIMIT: Duration = Duration::from_secs(300);
 /// How often a free name is looked for, and the pause between.
 const NAME_TRIES: u32 = 100;
 const NAME_PAUSE: Duration = Duration::from_millis(20);
+/// What is said to a user whom the kernel does not tell everything.
+const NOT_ROOT: &str = "; what the kernel encrypts is shown to root only";
 
 /// This user's list of open volumes. Says so if it is not where it usually is.
 pub fn registry(output: &Output) -> Result<Registry, Failure> {
@@ -47,6 +49,9 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     let Some((path, socket)) = args.path_and_socket() else {
         return Err(Failure::parameters("PATH is missing: the file or block device that holds the volume"));
     };
+    if !args.has_face() {
+        return Err(usage::no_face());
+    }
     if args.dm.is_some() && is_sealed(path) {
         return Err(Failure::parameters("no kernel knows sealed volumes")
             .at(path)
@@ -365,6 +370,10 @@ pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
     lines.extend(mappings.iter().map(mapping::line));
     let served = entries.iter().zip(&told).map(|(entry, told)| Status::Served { entry, told: told.into() });
     let all: Vec<Status<'_>> = served.chain(mappings.iter().map(Status::Mapped)).collect();
+    if all.is_empty() {
+        let alone = if rustix::process::geteuid().is_root() { "" } else { NOT_ROOT };
+        lines.push(format!("nothing is open{alone}\n"));
+    }
     output.report(&all, &lines.concat())
 }
 

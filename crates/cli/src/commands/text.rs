@@ -6,6 +6,7 @@ use atrest_cipher::CipherSpec;
 use atrest_volume::{Info, KdfInfo, KeyslotInfo, Priority, ReencryptionInfo, SegmentInfo};
 
 use super::format::name;
+use crate::amount::{Bytes, Human};
 use crate::output::plain;
 
 /// A right-aligned name and its value on a line. The value may be a hostile header's.
@@ -32,8 +33,8 @@ pub fn info(info: &Info) -> String {
     if let Some(sequence) = info.sequence {
         line(&mut out, "sequence", sequence);
     }
-    line(&mut out, "metadata", format_args!("{} bytes in each copy", info.metadata_size));
-    line(&mut out, "keyslots area", format_args!("{} bytes", info.keyslots_size));
+    line(&mut out, "metadata", format_args!("{} in each copy", Bytes(info.metadata_size)));
+    line(&mut out, "keyslots area", Bytes(info.keyslots_size));
     for copy in &info.copies {
         let state =
             copy.damage.as_deref().map_or(String::from("intact"), |damage| format!("DAMAGED: {damage}"));
@@ -104,11 +105,11 @@ fn reencryption_text(info: &ReencryptionInfo) -> String {
         let _ = write!(text, ", {hash} of {sector} bytes");
     }
     if let Some(shift) = info.shift {
-        let _ = write!(text, ", data moves by {shift} bytes");
+        let _ = write!(text, ", data moves by {}", Bytes(shift));
     }
     match info.hot {
         Some((offset, Some(len))) => {
-            let _ = write!(text, "; {len} bytes at {offset} may be half-written");
+            let _ = write!(text, "; {} at {offset} may be half-written", Bytes(len));
         }
         Some((offset, None)) => {
             let _ = write!(text, "; what follows {offset} may be half-written");
@@ -140,9 +141,12 @@ fn segment_text(segment: &SegmentInfo) -> String {
         let _ = write!(text, ", key of {} bits", bytes.saturating_mul(8));
     }
     let _ = write!(text, ", data units of {} bytes, from {}", segment.data_unit, segment.offset);
+    if segment.offset >= 1024 {
+        let _ = write!(text, " ({})", Human(segment.offset));
+    }
     match segment.size {
         Some(size) => {
-            let _ = write!(text, ", {size} bytes");
+            let _ = write!(text, ", {}", Bytes(size));
         }
         None => text.push_str(" to the end"),
     }
@@ -187,7 +191,11 @@ fn kdf_text(kdf: &KdfInfo) -> String {
         (Some(memory), Some(lanes)) => {
             let passes = counted(kdf.iterations.into(), "pass", "passes");
             let lanes = counted(lanes.into(), "lane", "lanes");
-            let _ = write!(text, ", {passes}, {memory} KiB, {lanes}");
+            let _ = write!(text, ", {passes}, {memory} KiB");
+            if memory >= 1024 {
+                let _ = write!(text, " ({})", Human(u64::from(memory).saturating_mul(1024)));
+            }
+            let _ = write!(text, ", {lanes}");
         }
         _ => {
             let _ = write!(text, ", {}", counted(kdf.iterations.into(), "iteration", "iterations"));
@@ -223,7 +231,7 @@ mod tests {
         };
         assert_eq!(
             keyslot_text(&slot),
-            "luks2, key of 512 bits, argon2id, 4 passes, 1048576 KiB, 2 lanes, ignored, UNBOUND: opens no data"
+            "luks2, key of 512 bits, argon2id, 4 passes, 1048576 KiB (1 GiB), 2 lanes, ignored, UNBOUND: opens no data"
         );
     }
 }

@@ -28,7 +28,7 @@ pub fn list(args: &TokenListArgs, output: &Output) -> Result<(), Failure> {
         text.push_str(&format!("token {}: {kind}, keyslots {:?}\n", token.id, token.keyslots));
     }
     if tokens.is_empty() {
-        text.push_str("no tokens: a passphrase or key file alone opens it\n");
+        text.push_str("no tokens\n");
     }
     output.report(&tokens, &text)
 }

@@ -120,7 +120,8 @@ pub fn keys(args: &TreeKeysArgs, output: &Output) -> Result<(), Failure> {
     let served = Served::find(&args.name, output)?;
     let text = served.ask(&Request::List)?;
     let names: Vec<&str> = text.lines().collect();
-    output.report(&json!({ "name": served.name, "keys": names }), &text)
+    let shown = if names.is_empty() { "no keys\n" } else { &*text };
+    output.report(&json!({ "name": served.name, "keys": names }), shown)
 }
 
 fn counted_keys(count: usize) -> String {

@@ -23,7 +23,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use atrest_kdf::WorkLimit;
 use clap::Parser;
 
 use crate::args::secrets::PassphraseArgs;
@@ -172,7 +171,7 @@ fn refused(error: &clap::Error) -> Failure {
 
 /// Of what only tells.
 fn globals() -> GlobalArgs {
-    GlobalArgs { json: false, quiet: true, yes: false, max_kdf_time: WorkLimit::DEFAULT.as_secs() }
+    GlobalArgs { json: false, quiet: true, yes: false, max_kdf_time: None, config: None }
 }
 
 /// Of what asks before it tells: -q answers.

@@ -17,7 +17,6 @@ use atrest_engine::integrity::{
     self, Integrity, IntegrityError, Mode, NewIntegrity, OpenOptions, Recalculate, Superblock,
 };
 use atrest_engine::{Access, Disk, DiskOptions};
-use atrest_kdf::WorkLimit;
 use atrest_open::Device;
 use atrest_secret::SecretBytes;
 use atrest_volume::integrity::{Checksum, Hash, HashSpec, JournalCipherSpec};
@@ -74,13 +73,9 @@ fn perform(args: &Args) -> Result<u8, Failure> {
         ));
     }
     let quiet = args.q || args.batch_mode;
-    let output = Output::new(&GlobalArgs {
-        json: false,
-        quiet,
-        yes: quiet,
-        max_kdf_time: WorkLimit::DEFAULT.as_secs(),
-    })
-    .telling(Lines::asked(args.progress_json, args.progress_frequency, quiet));
+    let output =
+        Output::new(&GlobalArgs { json: false, quiet, yes: quiet, max_kdf_time: None, config: None })
+            .telling(Lines::asked(args.progress_json, args.progress_frequency, quiet));
     let Some(action) = args.action else { return Err(Failure::parameters("the action is missing")) };
     let operands: Vec<&Path> = args.operands.iter().map(PathBuf::as_path).collect();
     match (action, operands.as_slice()) {

@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use atrest_attach::dm::stacked::Kind;
-use atrest_kdf::WorkLimit;
 
 use crate::args::GlobalArgs;
 use crate::args::open::CloseArgs;
@@ -75,7 +74,8 @@ fn perform(request: &Request) -> Result<u8, Failure> {
         json: false,
         quiet: request.action != Action::Verify,
         yes: true,
-        max_kdf_time: WorkLimit::DEFAULT.as_secs(),
+        max_kdf_time: None,
+        config: None,
     });
     let path = |at: usize| request.operand(at).to_path_buf();
     match request.action {

@@ -1,5 +1,6 @@
 //! The tests of this crate that are no programs of their own: one program links in the time of one.
 
+mod at_login;
 mod bad_input;
 mod bitlocker;
 mod book;
@@ -14,6 +15,7 @@ mod df;
 mod drivers;
 mod ecryptfs;
 mod ecryptfs_foreign;
+mod everyday;
 mod fido2;
 mod flash;
 mod flash_oracle;
@@ -39,6 +41,7 @@ mod keys;
 mod main_path;
 mod messages;
 mod metrics;
+mod named_volumes;
 mod overwritten;
 mod package;
 mod pinned;
@@ -53,6 +56,7 @@ mod reencrypt_luks1;
 mod reencrypt_names;
 mod reencrypt_part;
 mod reencrypt_served;
+mod remembered;
 mod remote;
 mod resize_served;
 mod sealed;

@@ -63,7 +63,10 @@ fn what_dd_reads_and_writes_through_fuse_is_what_status_tells() {
     assert!(told.lines().any(|found| found == line), "{told}");
     let text = open.text();
     let read = text.lines().find(|line| line.starts_with("  read: ")).expect("a line");
-    assert!(read.starts_with("  read: 64 requests, 262144 bytes, 0 errors, 0 in flight, p50 ≤ "), "{read}");
+    assert!(
+        read.starts_with("  read: 64 requests, 262144 bytes (256 KiB), 0 errors, 0 in flight, p50 ≤ "),
+        "{read}"
+    );
     assert!(!text.contains("discard"), "{text}");
     // A list for a person has a line for each volume, and asks nobody.
     let list = scratch.atrest(&["status"]).ok().stdout;

@@ -9,7 +9,7 @@ mod luks1;
 mod online;
 mod transform;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use atrest_device::{DeviceError, Operation};
@@ -40,6 +40,8 @@ pub struct RewriteOptions<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// What serves the volume meanwhile.
     pub online: Option<&'a dyn Served>,
+    /// Where the bytes are counted that are written, for somebody who looks meanwhile. What is in a zone counts before the zone is done.
+    pub written: Option<&'a AtomicU64>,
 }
 
 /// Who has the volume open while it is rewritten.
@@ -207,12 +209,15 @@ fn run_all(
     while !ended {
         let done = rewriting.done()?;
         progress.update(done, total);
+        if let Some(written) = options.written {
+            written.store(done, Ordering::Relaxed);
+        }
         if options.cancel.is_some_and(|cancel| cancel.load(Ordering::Acquire)) {
             return Err(RewriteError::Cancelled { done, total });
         }
         ended = match rewriting.next(most)? {
             Some(zone) => beside(rewriting, &zone, options.online, |rewriting| {
-                rewrite(rewriting, &zone, &helpers, reads_ahead)
+                rewrite(rewriting, &zone, &helpers, reads_ahead, options.written)
             })?,
             // It stopped between the last zone and the end.
             None => {
@@ -248,6 +253,7 @@ fn rewrite(
     zone: &Zone,
     helpers: &Helpers,
     reads_ahead: bool,
+    written: Option<&AtomicU64>,
 ) -> Result<bool, RewriteError> {
     let transform = Transform::new(rewriting, zone, helpers);
     let mut journal = None;
@@ -258,7 +264,7 @@ fn rewrite(
         }
         Protection::Journal => rewriting.heat(zone, journal.insert(transform.read_whole()?))?,
     }
-    let transform = Transform::new(rewriting, zone, helpers);
+    let transform = Transform::new(rewriting, zone, helpers).counting(written);
     if reads_ahead {
         transform.prefetch_behind();
     }

@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use atrest_cipher::{DataUnitIndex, Mapper};
 use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
@@ -57,6 +58,7 @@ pub struct Transform<'a> {
     new: Option<&'a Mapper>,
     unit: usize,
     helpers: &'a Helpers,
+    written: Option<&'a AtomicU64>,
 }
 
 impl<'a> Transform<'a> {
@@ -69,6 +71,18 @@ impl<'a> Transform<'a> {
             new: rewriting.new_mapper(),
             unit,
             helpers,
+            written: None,
+        }
+    }
+
+    /// Counts there what is written.
+    pub fn counting(self, written: Option<&'a AtomicU64>) -> Self {
+        Self { written, ..self }
+    }
+
+    fn count(&self, len: usize) {
+        if let Some(written) = self.written {
+            written.fetch_add(len as u64, Ordering::Relaxed);
         }
     }
 
@@ -82,7 +96,9 @@ impl<'a> Transform<'a> {
         self.each_chunk(&|skip, chunk| {
             self.media.read_at(self.zone.source + skip, chunk)?;
             self.transform(skip, chunk)?;
-            self.media.write_at(self.zone.target + skip, chunk)
+            self.media.write_at(self.zone.target + skip, chunk)?;
+            self.count(chunk.len());
+            Ok(())
         })
     }
 
@@ -102,6 +118,7 @@ impl<'a> Transform<'a> {
             for chunk in piece.chunks_mut(CHUNK) {
                 self.transform(at, chunk)?;
                 self.media.write_at(self.zone.target + at, chunk)?;
+                self.count(chunk.len());
                 at += chunk.len() as u64;
             }
             Ok(())

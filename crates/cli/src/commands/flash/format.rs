@@ -12,6 +12,7 @@ use atrest_keyslot::flash::{AnyKdf, FlashKey};
 use atrest_nbd::Uri;
 use atrest_open::DeviceOpenError;
 use atrest_secret::{OsRandom, Passphrase};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::info::uuid_text;
@@ -20,7 +21,7 @@ use super::store::NewStore;
 use crate::args::flash::ImageArgs;
 use crate::args::format::{FormatArgs, LuksType};
 use crate::commands::format::{Media, Place};
-use crate::commands::inside::{Listener, copy_failure};
+use crate::commands::inside::{Listener, copy_failure, host_bytes_below};
 use crate::commands::text::counted;
 use crate::failure::Failure;
 use crate::output::{Output, path_text};
@@ -60,13 +61,19 @@ pub fn image(args: &ImageArgs, output: &Output) -> Result<(), Failure> {
     let tree = made.filesystem()?;
     let options = CopyOptions { recursive: true, ..CopyOptions::default() };
     let mut done = CopySummary::default();
+    let bar = match progress::is_drawn(output) {
+        true => progress::bytes_bar(host_bytes_below(&entries), output),
+        false => ProgressBar::hidden(),
+    };
+    let mut listener = Listener::new(bar, output);
     for entry in entries {
-        let copied = copy_in(&entry, &*tree, &TreePath::root(), &options, &mut Listener { output });
+        let copied = copy_in(&entry, &*tree, &TreePath::root(), &options, &mut listener);
         let part = copied.map_err(copy_failure)?;
         done.files += part.files;
         done.directories += part.directories;
         done.bytes += part.bytes;
     }
+    listener.end();
     let space = tree.space().map_err(|error| Failure::from(error).at(path))?;
     tree.flush().map_err(|error| Failure::from(error).at(path))?;
     drop(tree);

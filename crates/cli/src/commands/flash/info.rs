@@ -9,6 +9,7 @@ use atrest_kdf::Hash;
 use atrest_keyslot::flash::{Freshness, KdfCost, Params, Protection, SLOTS, Slot, TicketPolicy};
 use serde::Serialize;
 
+use crate::amount::Bytes;
 use crate::commands::text::counted;
 use crate::failure::Failure;
 
@@ -120,8 +121,12 @@ impl Info {
         line(
             "medium",
             format!(
-                "{} bytes: {} blocks of {}, programmed by {}, read by {}",
-                self.size, self.blocks, self.erase_size, self.prog_size, self.read_size
+                "{}: {} blocks of {}, programmed by {}, read by {}",
+                Bytes(self.size),
+                self.blocks,
+                self.erase_size,
+                self.prog_size,
+                self.read_size
             ),
         );
         line("data", format!("from {}", self.data_offset));

@@ -223,7 +223,7 @@ fn fields(record: &[u8; TRUSTED_RECORD_LEN], path: &Path) -> Result<RecordFields
         SealedError::HandedOver { .. } => Failure::from(FlashOpenError::Sealed(error)).at(path),
         _ => Failure::new(Code::Device, "it is no trusted store, or one of a later version")
             .at(path)
-            .hint("it is the file that `atrest format --type sealed --store` made"),
+            .hint(crate::flash_errors::STORES),
     })
 }
 

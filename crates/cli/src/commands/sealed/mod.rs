@@ -172,6 +172,7 @@ impl From<StoreError> for Failure {
 fn of_s3(error: S3Error) -> Failure {
     match error {
         S3Error::Url => Failure::parameters(error).hint("s3://disks/laptop names objects of the bucket disks that begin with laptop/"),
+        S3Error::Bucket => Failure::parameters(error).hint("as in s3://disks/laptop, where disks is the bucket"),
         S3Error::NoCredentials | S3Error::NoProfile { .. } | S3Error::Unsupported { .. } => Failure::new(Code::Refused, error).hint(
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile that AWS_PROFILE names in ~/.aws/credentials",
         ),

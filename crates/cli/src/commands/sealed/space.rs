@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{Opened, clones};
+use crate::amount::Bytes;
 use crate::args::open::UnlockArgs;
 use crate::args::sealed::{GcArgs, SnapshotCommand};
 use crate::commands::text::counted;
@@ -91,6 +92,9 @@ pub fn snapshot(command: &SnapshotCommand, output: &Output) -> Result<(), Failur
                 text.extend(clones.iter().map(|clone| format!("{:>12}    kept for the clone {clone}\n", "")));
                 rows.push(json!({ "id": one.id, "name": one.name, "clones": clones }));
             }
+            if all.is_empty() {
+                text.push_str("no snapshots\n");
+            }
             output.report(&rows, &text)
         }
     }
@@ -118,9 +122,9 @@ pub fn gc(args: &GcArgs, output: &Output) -> Result<(), Failure> {
         return output.report(
             &json!({ "live_bytes": before.live * BLOCK_LEN as u64, "dead_bytes": dead * BLOCK_LEN as u64, "dead_percent": share }),
             &format!(
-                "{} bytes are live, {} in the same objects are dead ({share} %)\n",
-                before.live * BLOCK_LEN as u64,
-                dead * BLOCK_LEN as u64
+                "{} live, {} in the same objects are dead ({share} %)\n",
+                Bytes(before.live * BLOCK_LEN as u64),
+                Bytes(dead * BLOCK_LEN as u64)
             ),
         );
     }
@@ -225,7 +229,7 @@ impl Stored {
     /// A line for each kind.
     pub fn text(&self) -> String {
         let line = |name: &str, count: &Count| {
-            format!("{name:>14}  {}, {} bytes\n", counted(count.objects, "object", "objects"), count.bytes)
+            format!("{name:>14}  {}, {}\n", counted(count.objects, "object", "objects"), Bytes(count.bytes))
         };
         [
             line("headers", &self.headers),

@@ -105,7 +105,8 @@ impl Scratch {
 
     /// A program that runs here.
     pub fn program(&self, path: impl AsRef<OsStr>) -> Program {
-        self.0.program(path).env("RUST_BACKTRACE", "0")
+        // No configuration of whoever runs the tests.
+        self.0.program(path).env("RUST_BACKTRACE", "0").env("XDG_CONFIG_HOME", self.path("config"))
     }
 
     /// A program that is not started yet, for a test that holds its terminal or its pipes.

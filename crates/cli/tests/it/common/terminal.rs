@@ -7,7 +7,7 @@ use atrest_testkit::wait_until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
 /// The two ends of a pseudoterminal.
 pub struct Terminal {
@@ -63,6 +63,28 @@ impl Terminal {
     /// Whether it has shown `text` at any time, as far as somebody waited for it.
     pub fn has_shown(&self, text: &str) -> bool {
         self.all.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+
+    /// Gives the terminal so many rows and columns.
+    pub fn resize(&self, size: Winsize) {
+        tcsetwinsize(&self.line, size).expect("a size");
+    }
+
+    /// All that the terminal shows until a child ends.
+    #[track_caller]
+    pub fn until_the_end(self, mut child: Child) -> String {
+        let Self { hand, line, .. } = self;
+        // Whoever else has the line open ends: then reading ends.
+        drop(line);
+        let mut all = Vec::new();
+        let mut bytes = [0; 4096];
+        while let Ok(read @ 1..) = rustix::io::read(&hand, &mut bytes[..]) {
+            all.extend_from_slice(&bytes[..read]);
+        }
+        let status = child.wait().expect("it ends");
+        let all = String::from_utf8_lossy(&all).into_owned();
+        assert!(status.success(), "{status}: {all}");
+        all
     }
 
     pub fn types(&self, bytes: &[u8]) {

@@ -1,0 +1,117 @@
+//! Passphrases in the desktop's secret service (GNOME Keyring, KWallet, KeePassXC), through the program `secret-tool` of libsecret.
+//!
+//! The program has the D-Bus library and the session that hides secrets on the bus, and is installed where such a service is.
+//! A D-Bus library in here would be some sixty crates that every volume's key passes by. Secrets go through pipes only.
+//!
+//! They have the attributes that GNOME's Files and Disks give to the passphrases of LUKS volumes, so both know the other's.
+
+use std::io::{self, Read as _, Write as _};
+use std::process::{Command, Stdio};
+
+use atrest_secret::Passphrase;
+
+use super::read_from_program;
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+
+const PROGRAM: &str = "secret-tool";
+/// GNOME's schema, and its attribute with the volume's UUID.
+const SCHEMA: [&str; 2] = ["xdg:schema", "org.gnome.GVfs.Luks.Password"];
+const ATTRIBUTE: &str = "gvfs-luks-uuid";
+
+/// The secret with this identifier.
+pub fn look_up(id: &str, output: &Output) -> Result<Passphrase, Failure> {
+    let mut command = program(&["lookup"], id);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = command.spawn().map_err(|error| absent(&error))?;
+    let said = run.stderr.take();
+    match read_from_program(run, output) {
+        Ok(found) => Ok(found),
+        Err(_) => Err(missing(id, &said.map(first_line).unwrap_or_default())), // intended: it may say nothing.
+    }
+}
+
+/// Stores a secret, in the place of one that is there.
+pub fn store(id: &str, label: &str, passphrase: &Passphrase) -> Result<(), Failure> {
+    check(passphrase)?;
+    let label = format!("--label={label}");
+    let mut command = Command::new(PROGRAM);
+    command.arg("store").arg(label).args(SCHEMA).args([ATTRIBUTE, id]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = command.spawn().map_err(|error| absent(&error))?;
+    // What it did not take is told by how it ends.
+    let written = run.stdin.take().map(|mut stdin| stdin.write_all(passphrase.expose()));
+    let said = run.stderr.take().map(first_line).unwrap_or_default(); // intended: it may say nothing.
+    let ended = run.wait()?;
+    match (ended.success(), written) {
+        (true, Some(Ok(()))) => Ok(()),
+        _ => Err(refused("does not keep the passphrase", &said)),
+    }
+}
+
+/// Removes a secret. Whether there was one.
+pub fn clear(id: &str) -> Result<bool, Failure> {
+    let mut command = program(&["clear"], id);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = command.spawn().map_err(|error| absent(&error))?;
+    let said = run.stderr.take().map(first_line).unwrap_or_default(); // intended: it may say nothing.
+    match run.wait()?.success() {
+        true => Ok(true),
+        false if said.is_empty() => Ok(false),
+        false => Err(refused("does not remove the passphrase", &said)),
+    }
+}
+
+/// Secrets there are text: what is not would come back as something else.
+fn check(passphrase: &Passphrase) -> Result<(), Failure> {
+    let bytes = passphrase.expose();
+    match std::str::from_utf8(bytes).is_ok() && !bytes.contains(&0) && !bytes.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::parameters("the secret service keeps text alone, and this passphrase is none")
+            .hint("--in keyring keeps any bytes, until the machine is switched off")),
+    }
+}
+
+fn program(words: &[&str], id: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    // Without the schema: other programs store their secrets under others.
+    command.args(words).args([ATTRIBUTE, id]);
+    command
+}
+
+fn absent(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::new(
+            Code::Device,
+            "the program secret-tool, which asks the secret service, is not installed",
+        )
+        .hint(
+            "install it as root: apt-get install libsecret-tools (or your system's package of that program)",
+        ),
+        _ => Failure::io(error).within("secret-tool can't be started"),
+    }
+}
+
+fn missing(id: &str, said: &str) -> Failure {
+    match said.is_empty() {
+        true => Failure::new(Code::Refused, format!("the secret service has no passphrase for {id}"))
+            .hint("`atrest key remember --in secret-service` stores it; is the service unlocked?"),
+        false => refused("gives no passphrase", said),
+    }
+}
+
+fn refused(what: &str, said: &str) -> Failure {
+    let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+    Failure::new(Code::Refused, format!("the secret service {what}{said}"))
+        .hint("it runs in a desktop session, as gnome-keyring-daemon or kwalletd do, and must be unlocked")
+}
+
+/// What a program says of itself, on one line.
+fn first_line(said: impl io::Read) -> String {
+    let mut text = Vec::new();
+    // What can't be read says nothing.
+    let _ = said.take(4096).read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().next().unwrap_or_default(); // intended: it may say nothing.
+    line.trim_start_matches("secret-tool: ").to_owned()
+}
