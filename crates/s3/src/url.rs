@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_url_is_a_bucket_and_a_prefix() {
-        let of = |url| Location::parse(url).map(|at| (at.bucket, at.prefix));
+        let of = |url: &str| Location::parse(url).map(|at| (at.bucket, at.prefix));
         assert_eq!(of("s3://disks"), Ok(("disks".into(), String::new())));
         assert_eq!(of("s3://disks/"), Ok(("disks".into(), String::new())));
         assert_eq!(of("s3://my.disks-1/a b/c"), Ok(("my.disks-1".into(), "a b/c/".into())));
@@ -79,8 +79,9 @@ mod tests {
         ] {
             assert_eq!(of(bad), Err(S3Error::Url), "{bad:?}");
         }
-        for bucket in ["ab", "Disks", "di_sks", "-disks", "disks-", "di..sks", "u@disks"] {
-            assert_eq!(of(&format!("s3://{bucket}/a")), Err(S3Error::Bucket), "{bucket}");
+        let buckets = ["ab", "Disks", "di_sks", "-disks", "disks-", "di..sks", "u@disks"];
+        for url in &buckets.map(|bucket| format!("s3://{bucket}/a")) {
+            assert_eq!(of(url), Err(S3Error::Bucket), "{url}");
         }
     }
 }

@@ -138,6 +138,7 @@ pub fn apply(command: &mut Command, config: &Config, output: &Output) -> Result<
         | Command::Verity(_)
         | Command::Passphrase(_)
         | Command::Kdf(_)
+        | Command::Complete(_)
         | Command::Bench(_)
         | Command::Config(_)
         | Command::Completions(_)

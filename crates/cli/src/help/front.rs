@@ -89,7 +89,11 @@ const GROUPS: &[Group] = &[
     (
         "This machine",
         &[("bench", "Measure ciphers and key derivation")],
-        &[("completions", "Print a completion script for a shell"), ("man", "Write the manual pages")],
+        &[
+            ("config", "Show named volumes and defaults, and where they are from"),
+            ("completions", "Print a completion script for a shell"),
+            ("man", "Write the manual pages"),
+        ],
     ),
 ];
 
@@ -106,6 +110,7 @@ Options:
   -q, --quiet               Say nothing but what was asked for, and errors.
   --yes                     Answer YES to every question about overwriting or destroying data.
   --max-kdf-time SECONDS    Refuse a header whose key derivation takes longer.
+  --config FILE             Take named volumes and defaults from this file.
   -V, --version             Print the version.
 
 Examples:

@@ -266,8 +266,15 @@ mod tests {
         let media = FaultDevice::new(image.clone());
         let zone = Zone { offset: 0, len: 3 << 20, source: 1 << 20, target: 0 };
         let helpers = Helpers::new(3);
-        let transform =
-            Transform { media: &media, zone, old: None, new: Some(&mapper), unit: 512, helpers: &helpers };
+        let transform = Transform {
+            media: &media,
+            zone,
+            old: None,
+            new: Some(&mapper),
+            unit: 512,
+            helpers: &helpers,
+            written: None,
+        };
         let read = transform.read_whole().expect("read");
         assert!(read[..] == image[1 << 20..4 << 20]);
     }
