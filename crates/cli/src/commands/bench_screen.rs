@@ -29,6 +29,7 @@ impl Screen {
 
     /// Columns for a bar, beside so many for everything else.
     fn room(self, others: usize) -> usize {
+        // intended: a terminal without room has no bar.
         self.columns.saturating_sub(others + 2).min(BAR)
     }
 }

@@ -60,6 +60,7 @@ fn candidates(words: &[OsString], output: &Output) -> Vec<String> {
     let all = match kind {
         Kind::Volume => volumes(output),
         Kind::Keyslot | Kind::FreeKeyslot | Kind::Token => {
+            // intended: where no header tells, nothing is offered.
             before.iter().find_map(|word| of_header(kind, word)).unwrap_or_default()
         }
         Kind::Cipher => CIPHERS.iter().map(|(name, _)| *name).chain(MORE_CIPHERS).map(String::from).collect(),
@@ -113,6 +114,7 @@ fn option<'a>(command: &'a Command, word: &str) -> Option<Option<&'a Arg>> {
     let name = word.split('=').next().unwrap_or(word);
     if let Some(long) = name.strip_prefix("--") {
         let is = |arg: &&Arg| {
+            // intended: no aliases are an empty list.
             arg.get_long() == Some(long) || arg.get_all_aliases().unwrap_or_default().contains(&long)
         };
         return Some(command.get_arguments().find(is));

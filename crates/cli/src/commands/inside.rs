@@ -231,6 +231,7 @@ pub fn bytes_below(tree: &dyn FileTree, entries: &[TreePath]) -> u64 {
         Step::Leaf(visit) if visit.kind == Kind::File => visit.metadata.map_or(0, |metadata| metadata.size),
         _ => 0,
     });
+    // intended: an estimate for a bar ends at the largest number.
     sizes.fold(0, u64::saturating_add)
 }
 
@@ -243,6 +244,7 @@ pub fn host_bytes_below(paths: &[PathBuf]) -> u64 {
                 let entries = std::fs::read_dir(&path).into_iter().flatten();
                 left.extend(entries.filter_map(Result::ok).map(|entry| entry.path()));
             }
+            // intended: an estimate for a bar ends at the largest number.
             Ok(found) if found.is_file() => sum = sum.saturating_add(found.len()),
             _ => {}
         }

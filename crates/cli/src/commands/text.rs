@@ -193,6 +193,7 @@ fn kdf_text(kdf: &KdfInfo) -> String {
             let lanes = counted(lanes.into(), "lane", "lanes");
             let _ = write!(text, ", {passes}, {memory} KiB");
             if memory >= 1024 {
+                // cannot overflow: 32 bits of KiB are less than 64 bits of bytes.
                 let _ = write!(text, " ({})", Human(u64::from(memory).saturating_mul(1024)));
             }
             let _ = write!(text, ", {lanes}");

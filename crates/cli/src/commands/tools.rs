@@ -14,6 +14,7 @@ use crate::man;
 pub fn man(args: &ManArgs) -> Result<(), Failure> {
     let Some(dir) = &args.dir else {
         io::stdout()
+            // cannot be missing: the page of the program itself is always made.
             .write_all(man::pages(Cli::command()).remove("atrest.1").unwrap_or_default().as_bytes())?;
         return Ok(());
     };

@@ -24,6 +24,7 @@ fn shaped(root: Command) -> Command {
 
 /// The lines below "Examples:" in the long help of a command. An example that goes on in the next line is one.
 pub fn examples(command: &Command) -> Vec<String> {
+    // intended: a command without a longer help has no examples.
     let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     let Some((_, lines)) = text.split_once("Examples:\n") else { return Vec::new() };
     let mut examples: Vec<String> = Vec::new();
@@ -41,6 +42,7 @@ pub fn examples(command: &Command) -> Vec<String> {
 
 /// What the long help says in front of its examples.
 pub fn notes(command: &Command) -> String {
+    // intended: a command without a longer help has no examples.
     let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     let notes = text.split_once("Examples:\n").map_or(text.as_str(), |(notes, _)| notes);
     notes.trim().to_owned()

@@ -158,6 +158,7 @@ fn commands(page: &mut Page, command: &Command, path: &str) {
     }
     page.section("COMMANDS");
     for sub in subs {
+        // intended: without a text there is only the name.
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
         page.item(&format!("{}-{}(1)", path.replace(' ', "-"), sub.get_name()), &about);
     }
@@ -193,6 +194,7 @@ fn options(page: &mut Page, command: &Command, has_globals: bool) {
 
 fn option(page: &mut Page, arg: &Arg) {
     let values =
+        // intended: an option without a value has no names of values.
         arg.get_value_names().unwrap_or_default().iter().map(|name| name.as_str()).collect::<Vec<_>>();
     let takes = arg.get_num_args().is_some_and(|range| range.max_values() > 0);
     let may_be_left_out = arg.get_num_args().is_some_and(|range| range.min_values() == 0);
@@ -206,6 +208,7 @@ fn option(page: &mut Page, arg: &Arg) {
         let value = values.join(" ");
         head.push_str(&if may_be_left_out { format!(" [{value}]") } else { format!(" {value}") });
     }
+    // intended: without a text there is only the option.
     let help = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
     page.item(&head, &help);
     let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
@@ -217,6 +220,7 @@ fn option(page: &mut Page, arg: &Arg) {
     if takes && !arg.is_hide_possible_values_set() && possible.peek().is_some() {
         page.line(".RS");
         for value in possible {
+            // intended: without a text there is only the value.
             let what = value.get_help().map(ToString::to_string).unwrap_or_default();
             page.item(value.get_name(), &what);
         }
@@ -343,6 +347,7 @@ mod tests {
             // What can be held without a formatter: no line begins as a request that is none.
             for (file, text) in all() {
                 for line in text.lines().filter(|line| line.starts_with('.')) {
+                    // intended: an empty line has no request.
                     let request = line.split(' ').next().unwrap_or_default();
                     let known = [
                         ".TH", ".SH", ".SS", ".TP", ".PP", ".IP", ".RS", ".RE", ".EX", ".EE", ".in", ".B",

@@ -29,11 +29,13 @@ impl Gauge {
             return;
         }
         // The first place stays, or the speed of a short run would have nothing to be measured from.
+        // intended: a clock that went back has passed no time.
         if self.places.len() > 1 && now.saturating_duration_since(when) < APART {
             self.places.pop_back();
         }
         self.places.push_back((now, done));
         while self.places.len() > 2
+            // intended: a clock that went back has passed no time.
             && self.places.get(1).is_some_and(|(second, _)| now.saturating_duration_since(*second) > WINDOW)
         {
             self.places.pop_front();
@@ -43,6 +45,7 @@ impl Gauge {
     /// Bytes in a second, as soon as that can be said.
     pub fn speed(&self, now: Instant) -> Option<f64> {
         let (&(begun, first), &(when, last)) = (self.places.front()?, self.places.back()?);
+        // intended: a clock that went back has passed no time.
         if last <= first || now.saturating_duration_since(begun) < FIRST {
             return None;
         }

@@ -76,6 +76,7 @@ impl Line {
             let all = format!("{} {}{speed}", self.turning(), Human(done));
             return fitting([all, Human(done).to_string()], columns);
         };
+        // intended: of nothing all is done; a bar of more than 2^57 bytes is only drawn.
         let percent = done.min(total).saturating_mul(100).checked_div(total).unwrap_or(100);
         let left = match self.gauge.left(total, now) {
             Some(left) => format!("{} left", time(left)),
@@ -85,6 +86,7 @@ impl Line {
         let amount = format!("{} of {}", Human(done.min(total)), Human(total));
         let long = format!("{amount}{speed}, {left}");
         // What is long enough for a bar has a space before and after it.
+        // intended: a terminal without room has no bar.
         let room = columns.saturating_sub(long.len() + 6).min(LONGEST);
         let mut whole = format!("{percent:>3}% ");
         if room >= SHORTEST {
@@ -120,10 +122,12 @@ impl ProgressTracker for Line {
     fn write(&self, state: &ProgressState, to: &mut dyn std::fmt::Write) {
         let now = Instant::now();
         // A line that fills the last column makes some terminals go to the next.
+        // intended: a terminal without columns shows nothing.
         let columns = bars::columns(&std::io::stderr()).saturating_sub(1);
         // Nobody reads what can't be written.
         let _ = match self.spins {
             true => {
+                // intended: a clock that went back has passed no time.
                 let passed = now.saturating_duration_since(self.begun);
                 let passed = if passed < UNTOLD { String::new() } else { format!(" {}", time(passed)) };
                 write!(to, "{}{passed}", self.turning())
@@ -148,6 +152,7 @@ fn fitting<const N: usize>(lines: [String; N], columns: usize) -> String {
 /// A time in its two largest units.
 fn time(time: Duration) -> String {
     // Rounded up: nothing is left of what is done alone.
+    // intended: the longest time is shown as months.
     let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let mut text = String::new();
