@@ -44,6 +44,7 @@ mod popt;
 mod progress;
 mod prompt;
 mod secrets;
+mod spelled;
 mod stacked;
 mod streams;
 mod usage;
@@ -107,6 +108,7 @@ fn mount(words: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Does what these words ask for, the first of which is the program.
 fn run(words: Vec<OsString>) -> ExitCode {
+    let words = spelled::as_options(words);
     let mut cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),

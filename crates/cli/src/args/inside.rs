@@ -31,6 +31,9 @@ pub struct LsArgs {
     /// Show kind, mode, size and time as well.
     #[arg(long, short = 'l')]
     pub long: bool,
+    /// Show sizes in KiB, MiB and so on. `ls -lh` is short for it; `-h` alone prints help.
+    #[arg(long, requires = "long")]
+    pub human_readable: bool,
     #[command(flatten)]
     pub partition: PartitionArgs,
     #[command(flatten)]

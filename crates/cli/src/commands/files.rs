@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::inside::{at, copy_failure, exists, find, inner_failure, open};
-use super::listing::Rows;
+use super::listing::{Rows, Sizes};
 use super::places::{Places, matching};
 use super::text::counted;
 use crate::amount::Bytes;
@@ -40,7 +40,7 @@ pub fn ls(args: &LsArgs, output: &Output) -> Result<u8, Failure> {
     let mut list = List {
         tree,
         output,
-        long: args.long,
+        long: args.long.then_some(Sizes { human: args.human_readable }),
         told: args.recursive || directories.len() + others.len() > 1,
         begun: false,
         damaged: false,
@@ -67,7 +67,8 @@ type Print<'p> = &'p mut dyn FnMut(Line<'_>) -> Result<(), Failure>;
 struct List<'a> {
     tree: &'a dyn FileTree,
     output: &'a Output,
-    long: bool,
+    /// Whether more than names is shown, and how.
+    long: Option<Sizes>,
     /// Names do not say where the files are: their paths are told.
     told: bool,
     /// Something is printed already.
@@ -87,7 +88,7 @@ impl List<'_> {
 
     fn directory(&mut self, path: &TreePath, line: Print<'_>) -> Result<(), Failure> {
         // Names alone need no look at each file.
-        let looks = self.long || self.output.is_json();
+        let looks = self.long.is_some() || self.output.is_json();
         let rows = Rows::of_directory(self.tree, path, looks).map_err(|error| inner_failure(path, error))?;
         if self.told {
             if self.begun {

@@ -6,6 +6,7 @@ use atrest_filetree::{Cursor, DisplayName, FileTree, Kind, Metadata, TreeError, 
 use serde_json::{Value, json};
 
 use super::time;
+use crate::amount::Human;
 use crate::output::Output;
 
 /// Entries that are asked for at once.
@@ -103,6 +104,13 @@ fn name<'a>(names: &'a [u8], row: &Kept) -> &'a [u8] {
     &names[row.name..row.name + row.len]
 }
 
+/// How sizes are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// In KiB, MiB and so on, not in bytes.
+    pub human: bool,
+}
+
 /// A row as it is shown.
 pub struct Row<'a> {
     pub name: &'a [u8],
@@ -156,24 +164,27 @@ impl Row<'_> {
         row
     }
 
-    pub fn text(&self, long: bool) -> String {
+    pub fn text(&self, long: Option<Sizes>) -> String {
         let name = DisplayName(self.name);
-        let known = match &self.known {
-            Some(known) if long => known,
-            None if long => {
+        let (known, sizes) = match (&self.known, long) {
+            (Some(known), Some(sizes)) => (known, sizes),
+            (None, Some(_)) => {
                 return format!("?????????? {:>5} {:>5} {:>12} {:16} {name}\n", "?", "?", "?", "?");
             }
-            _ => return format!("{name}\n"),
+            (_, None) => return format!("{name}\n"),
+        };
+        let size = match sizes.human {
+            true => Human(known.size).to_string(),
+            false => known.size.to_string(),
         };
         // intended: what is no link has no target.
         let target = self.link.as_ref().map(|link| format!(" -> {}", DisplayName(link))).unwrap_or_default();
         format!(
-            "{}{} {:>5} {:>5} {:>12} {} {name}{target}\n",
+            "{}{} {:>5} {:>5} {size:>12} {} {name}{target}\n",
             letter(known.kind),
             mode_text(known.mode),
             known.uid,
             known.gid,
-            known.size,
             time::to_the_minute(known.modified),
         )
     }

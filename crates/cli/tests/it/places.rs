@@ -152,3 +152,16 @@ fn two_files_of_one_name_do_not_take_each_others_place() {
     files.0.bash("mkdir vol2: && cp vol vol2:/x").ok();
     files.atrest(&["cp", "vol2:/x", "out"]).fails(1, "no path in vol2:/x is named");
 }
+
+#[test]
+fn ls_lh_shows_sizes_as_people_read_them() {
+    let files = Files::new();
+    let size = |flag: &str| {
+        let shown = files.lines(&["ls", flag, "vol:/d/e.txt"]);
+        shown[0].split_whitespace().skip(3).take(2).collect::<Vec<_>>().join(" ")
+    };
+    assert!(size("-l").starts_with("11 "), "{}", size("-l"));
+    assert_eq!(size("-lh"), "11 bytes");
+    assert!(files.atrest(&["ls", "-h"]).ok().stdout.contains("Examples:"));
+    files.atrest(&["ls", "--human-readable", "vol:/d"]).fails(1, "--long");
+}
