@@ -5,14 +5,13 @@
 //! next number, if nobody has stored one there. A failure leaves the header that was there, whole.
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
 
 use atrest_device::{
     BlockDevice, Cause, DeviceError, Geometry, LockMode, Media, Operation, Storage, Unshared,
 };
 
 use crate::format::{Kind, MOST_NUMBER, names};
-use crate::store::{ObjectStore, Put, StoreError};
+use crate::store::{Names, ObjectStore, Put, StoreError};
 use crate::volume::Patience;
 
 /// Bytes in a header object: room for the metadata twice and for 15 keyslots.
@@ -300,19 +299,8 @@ fn copy_in(bytes: &mut [u8], offset: u64, data: &[u8]) {
 
 /// The numbers of all headers in a store, in ascending order.
 fn numbers(store: &dyn ObjectStore, patience: Patience) -> Result<Vec<u64>, StoreError> {
-    let mut all: Vec<String> = Vec::new();
-    loop {
-        let some = again(patience, || store.list_after(Kind::Header, all.last().map(String::as_str)))?;
-        let before = all.len();
-        for name in some {
-            if all.last().is_none_or(|last| *last < name) {
-                all.push(name);
-            }
-        }
-        if all.len() == before {
-            return Ok(all.iter().filter_map(|name| names::number(name)).collect());
-        }
-    }
+    let all = Names::all(|after| again(patience, || store.list_some(Kind::Header, after)))?;
+    Ok(all.iter().filter_map(|name| names::number(name)).collect())
 }
 
 /// The highest number that any header object has, 0 if there is none; and the newest that has the length of a header.
@@ -348,17 +336,8 @@ fn put(store: &dyn ObjectStore, patience: Patience, name: &str, bytes: &[u8]) ->
     }
 }
 
-fn again<T>(patience: Patience, mut ask: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    let mut tries = 1;
-    loop {
-        match ask() {
-            Err(error) if tries < patience.tries.get() && error.may_pass() => {
-                thread::sleep(patience.pause(tries));
-                tries += 1;
-            }
-            answer => return answer,
-        }
-    }
+fn again<T>(patience: Patience, ask: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    patience.again(ask, |_| true, || ())
 }
 
 fn cause(error: StoreError) -> Cause {
