@@ -52,6 +52,7 @@ pub mod power_loss;
 pub mod property;
 pub mod random;
 pub mod rings;
+pub mod s3_proxy;
 pub mod s3_server;
 #[cfg(shuttle)]
 pub mod schedules;
@@ -74,6 +75,7 @@ pub use nbd_server::NbdServer;
 pub use needs::wait_until;
 pub use pki::Pki;
 pub use random::Random;
+pub use s3_proxy::{Counts, Manner, S3Proxy};
 pub use s3_server::S3Server;
 pub use scratch::Scratch;
 pub use shaped::ShapedDevice;

@@ -192,6 +192,10 @@ pub struct UnlockArgs {
     /// Read this snapshot of a sealed volume, which a URL names, in place of its newest state.
     #[arg(long, value_name = "NAME")]
     pub snapshot: Option<String>,
+    /// How long the store of a sealed volume, which a URL names, is waited for when it does not answer: then reads fail, and may be tried
+    /// again, and flushes fail for good.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub patience: u32,
     /// Read a sealed volume without its trusted store. An older state of it, in whole or block by block, is then not told from the
     /// newest one.
     #[arg(long, conflicts_with = "store")]

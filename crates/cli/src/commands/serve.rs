@@ -34,6 +34,9 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(300);
 const NAME_TRIES: u32 = 100;
 const NAME_PAUSE: Duration = Duration::from_millis(20);
 
+/// Requests of a client that are answered at once where each may wait for a store of objects.
+const STORE_WORKERS: usize = 32;
+
 /// This user's list of open volumes. Says so if it is not where it usually is.
 pub fn registry(output: &Output) -> Result<Registry, Failure> {
     let registry = Registry::open()?;
@@ -231,7 +234,11 @@ fn stand_up(
 ) -> Result<(Face, Registration), Failure> {
     let mut tries = if args.name.is_some() { 1 } else { NAME_TRIES };
     let read_only = disk.is_read_only();
-    let options = nbd::Options { tls, insecure: args.tls.insecure, ..nbd::Options::default() };
+    let mut options = nbd::Options { tls, insecure: args.tls.insecure, ..nbd::Options::default() };
+    if disk.store_requests().is_some() {
+        // Each waits for the store.
+        options.workers = options.workers.max(STORE_WORKERS);
+    }
     let mut face = match (&args.fuse, &args.vhost_user) {
         (Some(directory), _) => {
             Some(Face::Fuse(fuse::mount(disk.clone(), directory, &fuse::Options::default())?))

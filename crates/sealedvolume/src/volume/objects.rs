@@ -119,6 +119,6 @@ impl Objects {
         ask: impl FnMut() -> Result<T, StoreError>,
         worth: impl Fn(&StoreError) -> bool,
     ) -> Result<T, StoreError> {
-        self.health.ask(|| self.patience.again(ask, worth, || self.traffic.retried()))
+        self.health.ask(|| self.patience.again_if(ask, worth, || self.traffic.retried()))
     }
 }

@@ -396,8 +396,10 @@ fn place_begin(
         None => each,
     };
     if held && off {
+        // It can't be conditional: something has the name. Nobody who holds the store puts anything else in its place meanwhile, and who holds a
+        // copy of it is met here, or by the number behind.
         objects.again(|| objects.store.put(&name, &begin.bytes), |_| true)?;
-        return Ok(Place::Taken);
+        return Ok(if objects.holds(&name, &begin.bytes)? { Place::Taken } else { Place::Contested });
     }
     Ok(if there.is_some() { Place::Contested } else { Place::Unreadable })
 }

@@ -37,8 +37,16 @@ impl Patience {
         doubled.map_or(LONGEST_PAUSE, |pause| pause.min(LONGEST_PAUSE))
     }
 
+    /// Asks until there is an answer, an error that no other try mends, or no patience is left.
+    ///
+    /// # Errors
+    /// The last one.
+    pub fn again<T>(&self, ask: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.again_if(ask, |_| true, || ())
+    }
+
     /// Asks until there is an answer, or an error that is not `worth` another try. `retried` is told of each further try.
-    pub(crate) fn again<T>(
+    pub(crate) fn again_if<T>(
         &self,
         mut ask: impl FnMut() -> Result<T, StoreError>,
         worth: impl Fn(&StoreError) -> bool,
@@ -110,7 +118,7 @@ mod tests {
             Err(StoreError::Silent)
         };
         let begun = Instant::now();
-        assert_eq!(patience(1000, 1, 100).again(slow, |_| true, || ()), Err(StoreError::Silent));
+        assert_eq!(patience(1000, 1, 100).again(slow), Err(StoreError::Silent));
         let took = begun.elapsed();
         assert!(took >= Duration::from_millis(60) && took < Duration::from_secs(20), "{took:?}");
     }
@@ -120,7 +128,7 @@ mod tests {
         let told = std::cell::Cell::new(0);
         let ask = |worth: bool| {
             let tell = || told.set(told.get() + 1);
-            patience(4, 0, 10_000).again(|| Err::<(), _>(StoreError::Silent), |_| worth, tell)
+            patience(4, 0, 10_000).again_if(|| Err::<(), _>(StoreError::Silent), |_| worth, tell)
         };
         assert_eq!((ask(true), told.get()), (Err(StoreError::Silent), 3));
         assert_eq!((ask(false), told.get()), (Err(StoreError::Silent), 3));

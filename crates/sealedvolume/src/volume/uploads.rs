@@ -230,7 +230,7 @@ impl Shared {
         }
         let get = || self.store.get(&name, crate::format::MOST_OBJECT);
         let there =
-            self.patience.again(get, |error| *error != StoreError::TooLong, || self.traffic.retried());
+            self.patience.again_if(get, |error| *error != StoreError::TooLong, || self.traffic.retried());
         match there {
             Ok(Some(there)) if there == sealed.bytes => Ok(Kept::Stored),
             Ok(_) | Err(StoreError::TooLong) => Ok(Kept::Another),

@@ -179,7 +179,7 @@ pub(super) fn look(place: &Place) -> Result<(), Failure> {
                     return taken("a volume is there already", "name another prefix");
                 }
             }
-            Ok(store.probe()?)
+            Ok(Settings::default().patience.again(|| store.probe())?)
         }
     }
 }
