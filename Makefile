@@ -1,6 +1,6 @@
 # The commands of the project. Each installs first what it needs and nothing else (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build install uninstall deb static demo test test-full coverage bench bench-embedded bench-trees fuzz mutants lint doc clean
+.PHONY: all setup build install uninstall deb static demo test test-full coverage bench bench-embedded bench-trees bench-sealed-s3 fuzz mutants lint doc clean
 
 all: build
 
@@ -62,6 +62,11 @@ bench: setup
 # Encrypted directories through FUSE: against gocryptfs, and against the same server without encryption. As root.
 bench-trees: setup build
 	bench/trees
+
+# A sealed volume on S3, by fio over NBD: against s3backer, nbdkit's S3 plugin, and a plain file. As root.
+bench-sealed-s3: setup build
+	cargo build --locked --release --package atrest-testkit --example s3_proxy
+	bench/sealed-s3
 
 # Counts instructions, code, RAM and stack on microcontrollers, and writes docs/EMBEDDED.md, tables of docs/FLASH.md and docs/FIRMWARE.md, and
 # the figures that tests hold.

@@ -15,7 +15,7 @@
 //! * [`bitlocker`]: volumes of BitLocker, made by libgcrypt.
 //! * [`fvault2`]: volumes of FileVault 2, made by libgcrypt.
 //! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt; [`tcplay`]: those of tcplay.
-//! * [`s3_server`]: a server of S3 that is not ours.
+//! * [`s3_server`]: a server of S3 that is not ours; [`s3_proxy`]: what stands before it, counts, and has it hang or break off.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
