@@ -42,7 +42,7 @@ fn who_reads_from_a_store_that_hangs_is_told_in_time_and_reads_again_later() {
         let uri = told[0]["kind"]["nbd-unix"]["uri"].as_str().expect("a URI").to_owned();
         Export::connect(Uri::parse(&uri).expect("a URI"), true, Options::default()).expect("it connects")
     };
-    let data: Vec<u8> = (0..4 << 20_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 23) as u8 | 1).collect();
+    let data: Vec<u8> = (0..4_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 23) as u8 | 1).collect();
     let volume = export();
     volume.write_at(0, &data).expect("written");
     volume.flush().expect("flushed");

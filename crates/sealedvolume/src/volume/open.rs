@@ -396,10 +396,10 @@ fn place_begin(
         None => each,
     };
     if held && off {
-        // It can't be conditional: something has the name. Nobody who holds the store puts anything else in its place meanwhile, and who holds a
-        // copy of it is met here, or by the number behind.
+        // It can't be conditional: something has the name. Nobody else who holds the store puts anything in its place meanwhile; who has a copy of
+        // the store is met by the number behind, which is stored with a condition (THREAT-MODEL.md).
         objects.again(|| objects.store.put(&name, &begin.bytes), |_| true)?;
-        return Ok(if objects.holds(&name, &begin.bytes)? { Place::Taken } else { Place::Contested });
+        return Ok(Place::Taken);
     }
     Ok(if there.is_some() { Place::Contested } else { Place::Unreadable })
 }
