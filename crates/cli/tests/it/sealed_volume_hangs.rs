@@ -77,7 +77,7 @@ fn who_reads_from_a_store_that_hangs_is_told_in_time_and_reads_again_later() {
     let count = |kind: &str| metrics["requests"][kind].as_u64().expect("a figure");
     assert!(count("get") > 8 && count("list") >= 1 && count("put_new") >= 1, "{metrics}");
     assert!(metrics["failed"].as_u64() >= Some(1), "{metrics}");
-    assert!(metrics["received_bytes"].as_u64() >= Some(4 << 20), "{metrics}");
+    assert!(metrics["received_bytes"].as_u64() >= Some(8 * (64 << 10)), "{metrics}");
     let shown = scratch.atrest(&["status", &name]).ok().stdout;
     assert!(shown.contains("store: ") && shown.contains(" put_new"), "{shown}");
     let info = run(&["info", &url]).ok().stdout;
