@@ -38,6 +38,8 @@ struct Shared {
 struct Inner {
     /// In the order of their numbers.
     queue: Vec<Upload>,
+    /// Number behind the newest object that ever came. The queue does not tell it: what is stored leaves it, in any order.
+    next: u64,
     /// Somebody who waits stores what there is.
     driven: bool,
     /// Threads that run.
@@ -88,6 +90,7 @@ impl Uploads {
     pub(crate) fn add(&self, sealed: SealedLog) {
         let mut inner = self.shared.lock();
         let (sealed, not_before) = (Arc::new(sealed), Instant::now());
+        inner.next = sealed.object.summary.successor;
         inner.queue.push(Upload { sealed, busy: false, tries: 0, not_before });
         if inner.running < self.threads.min(inner.queue.len()) {
             let shared = Arc::clone(&self.shared);
@@ -114,18 +117,21 @@ impl Uploads {
     }
 
     /// Waits until another object may come.
+    ///
+    /// Its number must lie less than a window behind the oldest that is not stored, however many between them are: whoever opens the
+    /// volume next begins at that oldest number, and meets nothing of this session behind the window only then.
     pub(crate) fn wait_for_room(&self) -> Result<(), VolumeError> {
         let window = self.window;
-        self.wait(&|queue| {
-            let (Some(oldest), Some(newest)) = (queue.first(), queue.last()) else { return true };
-            let waiting: usize = queue.iter().map(|upload| upload.sealed.bytes.len()).sum();
-            waiting < WAITING && newest.number() + 1 < oldest.number() + window
+        self.wait(&|inner| {
+            let Some(oldest) = inner.queue.first() else { return true };
+            let waiting: usize = inner.queue.iter().map(|upload| upload.sealed.bytes.len()).sum();
+            waiting < WAITING && inner.next < oldest.number() + window
         })
     }
 
     /// Waits until everything up to a number is stored, without a gap.
     pub(crate) fn wait_for(&self, number: u64) -> Result<(), VolumeError> {
-        self.wait(&|queue| queue.first().is_none_or(|oldest| oldest.number() > number))
+        self.wait(&|inner| inner.queue.first().is_none_or(|oldest| oldest.number() > number))
     }
 
     /// Where no threads store, tries once to store each object. Whether somebody is fenced is told in any case.
@@ -147,7 +153,7 @@ impl Uploads {
         self.shared.changed.notify_all();
     }
 
-    fn wait(&self, enough: &dyn Fn(&[Upload]) -> bool) -> Result<(), VolumeError> {
+    fn wait(&self, enough: &dyn Fn(&Inner) -> bool) -> Result<(), VolumeError> {
         let Shared { patience, changed, .. } = &*self.shared;
         let begun = Instant::now();
         let mut inner = self.shared.lock();
@@ -161,7 +167,7 @@ impl Uploads {
             if inner.stopped {
                 return Err(VolumeError::EarlierFlushFailed);
             }
-            if enough(&inner.queue) {
+            if enough(&inner) {
                 return Ok(());
             }
             let left = patience.deadline.saturating_sub(begun.elapsed()); // intended: none is left then.

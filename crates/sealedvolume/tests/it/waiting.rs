@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use atrest_device::BlockDevice;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{Keys, Kind};
+use atrest_sealedvolume::format::{Keys, Kind, names};
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
 use atrest_sealedvolume::volume::{Access, Freshness, Patience, Settings};
 use atrest_secret::VolumeKey;
@@ -84,8 +84,50 @@ impl ObjectStore for Gated {
     }
 }
 
+/// A store that refuses one name.
+#[derive(Default)]
+struct Refusing {
+    objects: MemoryStore,
+    refused: Mutex<Option<String>>,
+}
+
+impl ObjectStore for Refusing {
+    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
+        match self.refused.lock().expect("no panic").as_deref() == Some(name) {
+            true => Err(StoreError::Silent),
+            false => self.objects.put_new(name, bytes),
+        }
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.objects.put(name, bytes)
+    }
+
+    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        self.objects.get(name, most)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        self.objects.get_range(name, offset, len)
+    }
+
+    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+        self.objects.list_after(kind, after)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), StoreError> {
+        self.objects.delete(name)
+    }
+}
+
+const WINDOW: u8 = 4;
+
+fn keys() -> Keys {
+    Keys::new(&VolumeKey::copy_from(&[7; 32]), [1; 16]).expect("keys")
+}
+
 fn open(store: &Arc<Gated>, parallel: usize, deadline: Duration) -> SealedVolume {
-    let keys = Keys::new(&VolumeKey::copy_from(&[7; 32]), [1; 16]).expect("keys");
+    let keys = keys();
     let shared: Arc<dyn ObjectStore> = store.clone();
     let tries = NonZeroU32::new(1000).expect("not 0");
     let patience = Patience { tries, first_pause: Duration::from_millis(5), deadline };
@@ -210,6 +252,54 @@ fn who_waits_for_a_store_that_fails_is_told_in_time_and_reads_later() {
     store.objects.put_new(&name, &object).expect("stored");
     volume.read_at(0, &mut read).expect("read");
     assert!(read == [1; 4096]);
+}
+
+/// Whoever opens the volume next begins at the number that is refused. What is stored behind it must not fence it.
+#[test]
+fn behind_an_object_that_is_refused_no_number_is_stored_that_the_next_session_will_give() {
+    for parallel in [1, 4] {
+        let store = Arc::new(Refusing::default());
+        let settings = || {
+            let tries = NonZeroU32::new(3).expect("not 0");
+            let patience = Patience { tries, first_pause: Duration::from_millis(1), deadline: LONG };
+            let parallel = NonZeroUsize::new(parallel).expect("not 0");
+            Settings { batch: 1, patience, parallel, ..Settings::default() }
+        };
+        let (shared, keys) = (store.clone() as Arc<dyn ObjectStore>, keys());
+        let mut nothing = Freshness::Nothing;
+        SealedVolume::format(shared.clone(), keys.clone(), &mut nothing, (1 << 20, WINDOW), &mut settings())
+            .expect("a volume");
+        let open = || {
+            let (shared, keys) = (shared.clone(), keys.clone());
+            SealedVolume::open(shared, keys, Freshness::Nothing, Access::Write, settings()).expect("it opens")
+        };
+        let first = open();
+        // The begin is 1, and what comes first after it has the number that lies a window behind.
+        let refused = 1 + u64::from(WINDOW);
+        *store.refused.lock().expect("no panic") = Some(names::log(refused));
+        let mut written = 0;
+        while written < 20 && first.write_at(written * 4096, &[1; 4096]).is_ok() {
+            let name = names::log(refused + written);
+            written += 1;
+            // What is behind is stored, and waits no longer.
+            let is_there = || store.objects.get(&name, 1 << 20).expect("it answers").is_some();
+            wait_until("an object is stored", || written == 1 || is_there());
+        }
+        assert!(first.flush().is_err());
+        drop(first);
+        let logs = store.objects.list_after(Kind::Log, None).expect("a list");
+        let behind = (1..u64::from(WINDOW)).map(|behind| names::log(refused + behind));
+        let expected: Vec<_> = std::iter::once(names::log(1)).chain(behind).collect();
+        assert_eq!(logs, expected);
+        *store.refused.lock().expect("no panic") = None;
+        // It begins there, and gives the numbers of a window behind that.
+        let second = open();
+        assert_eq!(second.head().expect("a head").number, refused);
+        for block in 0..8 {
+            second.write_at(block * 4096, &[2; 4096]).expect("nobody else writes");
+        }
+        second.close().expect("nobody else writes");
+    }
 }
 
 #[test]
