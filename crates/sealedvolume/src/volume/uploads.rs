@@ -159,7 +159,7 @@ impl Uploads {
         let mut inner = self.shared.lock();
         let before: BTreeMap<u64, u32> =
             inner.queue.iter().map(|upload| (upload.number(), upload.tries)).collect();
-        let mut tries = 0;
+        let (mut tries, mut is_first) = (0, true);
         loop {
             if let Some(number) = inner.fence {
                 return Err(VolumeError::Fenced { number });
@@ -175,7 +175,10 @@ impl Uploads {
                 let before = before.get(&upload.number()).copied().unwrap_or(0); // intended: it came later.
                 upload.tries - before >= patience.tries.get()
             };
-            if left.is_zero() || tries >= patience.tries.get() || inner.queue.iter().any(tired) {
+            // Once it is asked, however little patience there is.
+            let late = left.is_zero() && !is_first;
+            is_first = false;
+            if late || tries >= patience.tries.get() || inner.queue.iter().any(tired) {
                 return Err(inner.last.unwrap_or(StoreError::Silent).into()); // intended: it did not answer.
             }
             if inner.running > 0 || inner.driven {

@@ -254,6 +254,16 @@ fn who_waits_for_a_store_that_fails_is_told_in_time_and_reads_later() {
     assert!(read == [1; 4096]);
 }
 
+#[test]
+fn a_store_that_answers_is_asked_once_without_any_patience() {
+    let store = Arc::new(Gated::default());
+    let volume = open(&store, 1, Duration::ZERO);
+    volume.write_at(0, &[1; 4096]).expect("written");
+    volume.flush().expect("flushed");
+    volume.resize(1 << 10).expect("resized");
+    volume.close().expect("closed");
+}
+
 /// Whoever opens the volume next begins at the number that is refused. What is stored behind it must not fence it.
 #[test]
 fn behind_an_object_that_is_refused_no_number_is_stored_that_the_next_session_will_give() {

@@ -67,7 +67,7 @@ pub fn with_options(held: Held, path: &Path, args: &UnlockArgs, wanted: Use) -> 
         Some(store) => Freshness::Record(Box::new(trusted(store, write)?)),
         None => Freshness::Nothing,
     };
-    let deadline = Duration::from_secs(args.patience.into());
+    let deadline = Duration::from_secs(args.patience.0.into());
     let patience = Patience { deadline, ..Patience::default() };
     Ok(held.with_sealed(SealedOptions { freshness, snapshot: args.snapshot.clone(), patience }))
 }
