@@ -1,6 +1,6 @@
 # The commands of the project. Each installs first what it needs and nothing else (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build install uninstall deb static release demo test test-full semver coverage site bench bench-embedded bench-trees fuzz mutants lint doc clean
+.PHONY: all setup build install uninstall deb static release demo test test-full semver coverage site bench bench-embedded bench-trees bench-sealed-s3 fuzz mutants lint doc clean
 
 all: build
 
@@ -18,11 +18,13 @@ install:
 uninstall:
 	scripts/install --uninstall --prefix "$(or $(PREFIX),/usr/local)" --destdir "$(DESTDIR)"
 
+musl := $(shell uname -m)-unknown-linux-musl
+
 # Two Debian packages in target/debian: the program, and what unlocks at boot.
 deb: build
 	scripts/setup static
-	scripts/trimmed scripts/static x86_64-unknown-linux-musl
-	scripts/deb --init target/x86_64-unknown-linux-musl/static/atrest-init
+	scripts/trimmed scripts/static $(musl)
+	scripts/deb --init target/$(musl)/static/atrest-init
 
 # The program that unlocks at boot, for four architectures, without a library of the system: checked, and tried in an emulator.
 static:
@@ -81,6 +83,11 @@ bench: setup
 # Encrypted directories through FUSE: against gocryptfs, and against the same server without encryption. As root.
 bench-trees: setup build
 	bench/trees
+
+# A sealed volume on S3, by fio over NBD: against s3backer, nbdkit's S3 plugin, and a plain file. As root.
+bench-sealed-s3: setup build
+	cargo build --locked --release --package atrest-testkit --example s3_proxy
+	bench/sealed-s3
 
 # Counts instructions, code, RAM and stack on microcontrollers, and writes docs/EMBEDDED.md, tables of docs/FLASH.md and docs/FIRMWARE.md, and
 # the figures that tests hold.

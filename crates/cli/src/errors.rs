@@ -505,7 +505,7 @@ impl From<TreeError> for Failure {
         match error {
             TreeError::Device(device) => device.into(),
             TreeError::UnknownFilesystem => Self::new(Code::Device, "no known filesystem is inside").hint(
-                "ext2, ext3, ext4, FAT and LittleFS are read; `atrest open` serves the volume for everything else",
+                "ext2, ext3, ext4, NTFS, exFAT, FAT and LittleFS are read; `atrest open` serves the volume for everything else",
             ),
             TreeError::UnsupportedFormat(_) => {
                 Self::new(Code::Device, error).hint("serve the volume with `atrest open` and mount it")

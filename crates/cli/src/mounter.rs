@@ -147,6 +147,10 @@ pub fn read(words: impl Iterator<Item = OsString>) -> Result<Asked, Failure> {
             }
         }
     }
+    if !has_driver && generic.iter().rfind(|name| name.ends_with("exec")).is_some_and(|name| name == "noexec")
+    {
+        asked.push("--noexec".into());
+    }
     if has_driver && !generic.is_empty() {
         asked.push(format!("--driver-options={}", generic.join(",")).into());
     }

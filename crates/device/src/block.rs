@@ -112,6 +112,11 @@ pub trait BlockDevice: Send + Sync {
     /// Says that a range will be read soon. Advice only: it starts no more than reading ahead, and never fails.
     fn prefetch(&self, _offset: u64, _len: u64) {}
 
+    /// What the store of objects behind it was asked for since it was opened. `None`, if it lies on no such store.
+    fn store_requests(&self) -> Option<StoreRequests> {
+        None
+    }
+
     /// Fails unless `offset..offset + len` lies inside the device.
     ///
     /// # Errors
@@ -151,4 +156,27 @@ pub struct Extent {
     pub len: u64,
     /// Nothing is stored: the media reads as zeros.
     pub hole: bool,
+}
+
+/// Requests to a store of objects, and bytes of objects each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreRequests {
+    /// Objects and parts of objects that were asked for.
+    pub get: u64,
+    /// Objects that were stored whatever was there.
+    pub put: u64,
+    /// Objects that were to be stored only where there was none of that name.
+    pub put_new: u64,
+    /// Lists of names.
+    pub list: u64,
+    /// Objects that were to be deleted.
+    pub delete: u64,
+    /// Those of all these that failed.
+    pub failed: u64,
+    /// Those of all these that were another try of one that had failed.
+    pub retried: u64,
+    /// Bytes of objects that came.
+    pub received: u64,
+    /// Bytes of objects that were sent, also by requests that failed.
+    pub sent: u64,
 }

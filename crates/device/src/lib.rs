@@ -25,7 +25,7 @@ mod forward_tests;
 mod media;
 mod trusted_error;
 
-pub use block::{BlockDevice, Extent, Geometry};
+pub use block::{BlockDevice, Extent, Geometry, StoreRequests};
 pub use blocking::{FlashDevice, FlashRegion, TrustedStore};
 pub use durability::Durability;
 pub use error::{Cause, DeviceError, Operation};

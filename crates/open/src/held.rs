@@ -166,7 +166,7 @@ impl Held {
         } else {
             atrest_sealedvolume::volume::Access::Read
         };
-        let settings = atrest_sealedvolume::volume::Settings::default();
+        let settings = self.sealed.settings();
         Ok((device.volume(key, self.sealed.freshness, access, settings)?, held))
     }
 

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use atrest_device::{BlockDevice, DeviceError, Extent, Geometry};
+use atrest_device::{BlockDevice, DeviceError, Extent, Geometry, StoreRequests};
 use atrest_engine::DiskError;
 #[cfg(feature = "s3")]
 use atrest_s3::{Location, S3Error, S3Store, Settings as S3Settings};
@@ -16,14 +16,16 @@ use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{Keys, Kind};
 use atrest_sealedvolume::header::HeaderObject;
 use atrest_sealedvolume::store::{DirectoryStore, ObjectStore, StoreError};
-use atrest_sealedvolume::volume::{Access, Freshness, OpenError, Settings, VolumeError};
+use atrest_sealedvolume::volume::{Access, Freshness, OpenError, Patience, Settings, VolumeError};
 use atrest_volume::SealedKey;
 
 use crate::device::store_scheme;
 
-/// Requests at once over a network: 4 log objects of 8 MiB, or as many ranges of 1 MiB.
+/// Requests at once over a network: 8 log objects of 8 MiB, or as many ranges of 1 MiB.
 #[cfg(feature = "s3")]
-const AT_ONCE: NonZeroUsize = NonZeroUsize::new(4).expect("it is not 0");
+const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).expect("it is not 0");
+/// Blocks that are kept of what was read over a network: 20 MiB, of which 8 are what is fetched ahead.
+const CACHED_BLOCKS: usize = 5120;
 
 /// Whether a path is meant to be the URL of a store of objects, also of a kind that is not known here.
 pub fn is_meant(path: &Path) -> bool {
@@ -137,10 +139,13 @@ impl SealedDevice {
         settings: Settings,
     ) -> Result<SealedVolume, SealedError> {
         let keys = Keys::new(&key.key, key.format).map_err(|_| SealedError::KeyLength)?;
+        self.store.wait_at_most(settings.patience.deadline);
         if access == Access::Write {
-            self.store.probe()?;
+            settings.patience.again(|| self.store.probe())?;
         }
-        let settings = Settings { stores: Some(Arc::new(store_at)), parallel: self.parallel, ..settings };
+        let cached_blocks = if self.parallel.get() > 1 { CACHED_BLOCKS } else { settings.cached_blocks };
+        let (stores, parallel) = (Some(Arc::new(store_at) as _), self.parallel);
+        let settings = Settings { stores, parallel, cached_blocks, ..settings };
         Ok(SealedVolume::open(self.store.clone(), keys, freshness, access, settings)?)
     }
 }
@@ -168,11 +173,19 @@ pub struct SealedOptions {
     pub freshness: Freshness,
     /// A snapshot, by its name, in place of the newest state. It can be read only.
     pub snapshot: Option<String>,
+    /// How long its store is waited for.
+    pub patience: Patience,
+}
+
+impl SealedOptions {
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { patience: self.patience, ..Settings::default() }
+    }
 }
 
 impl Default for SealedOptions {
     fn default() -> Self {
-        Self { freshness: Freshness::Nothing, snapshot: None }
+        Self { freshness: Freshness::Nothing, snapshot: None, patience: Patience::default() }
     }
 }
 
@@ -195,7 +208,8 @@ impl SealedData {
             Access::Write => device.store.hold()?,
             Access::Read => device.store.hold_to_read()?,
         };
-        let volume = device.volume(key, options.freshness, access, Settings::default())?;
+        let settings = options.settings();
+        let volume = device.volume(key, options.freshness, access, settings)?;
         let Some(name) = options.snapshot else { return Ok(Self { volume, _held: held }) };
         let snapshot = volume.snapshots()?.into_iter().rev().find(|snapshot| snapshot.name == name);
         let id = snapshot.ok_or(SealedError::Volume(VolumeError::NoSuchSnapshot))?.id;
@@ -247,6 +261,10 @@ impl BlockDevice for SealedData {
 
     fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
         self.volume.extent(offset, len)
+    }
+
+    fn store_requests(&self) -> Option<StoreRequests> {
+        self.volume.store_requests()
     }
 }
 

@@ -1,10 +1,11 @@
 //! The store: what the engine asks, as requests of S3.
 
 use std::fmt;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use atrest_sealedvolume::format::{Kind, MOST_OBJECT, names};
-use atrest_sealedvolume::store::{ObjectStore, Put, StoreError};
+use atrest_sealedvolume::store::{Names, ObjectStore, Put, StoreError};
 
 use crate::credentials::Current;
 use crate::http::{Answer, Connector, HttpError, Limits, Request};
@@ -28,6 +29,8 @@ pub struct S3Store {
     prefix: String,
     region: String,
     current: Current,
+    /// Milliseconds that a request may take, if fewer than usual.
+    limit: AtomicU64,
 }
 
 impl S3Store {
@@ -39,7 +42,8 @@ impl S3Store {
         let (connector, host, base) = settings.server(at)?;
         let Settings { region, current, .. } = settings;
         current.credentials()?;
-        Ok(Self { connector, host, base, prefix: at.prefix.clone(), region, current })
+        let limit = AtomicU64::new(u64::MAX);
+        Ok(Self { connector, host, base, prefix: at.prefix.clone(), region, current, limit })
     }
 
     fn key(&self, name: &str) -> Result<String, StoreError> {
@@ -80,7 +84,10 @@ impl S3Store {
         let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         // What is refused is told in XML, however little was asked for.
         let request = Request { method, target: &target, headers: &headers, body, most: most.max(64 << 10) };
-        self.connector.ask(&self.host, &request, Limits::STORE).map_err(told)
+        let limits = Limits::STORE.at_most(Duration::from_millis(self.limit.load(Ordering::Relaxed)));
+        let answer = self.connector.ask(&self.host, &request, limits).map_err(told)?;
+        // An end that nobody has announced may be that of a connection that broke.
+        if answer.is_whole || answer.status >= 300 { Ok(answer) } else { Err(StoreError::Malformed) }
     }
 
     fn put_object(&self, path: &str, bytes: &[u8], new: bool) -> Result<Put, StoreError> {
@@ -91,6 +98,44 @@ impl S3Store {
             412 if new => Ok(Put::Exists),
             _ => Err(refused(&answer)),
         }
+    }
+
+    /// Names of the volume behind one, and whether there are more.
+    fn page(&self, kind: Kind, after: Option<&str>) -> Result<list::Page, StoreError> {
+        let prefix = format!("{}{}/", self.prefix, names::letter(kind));
+        let mut last = after.map(|after| format!("{}{after}", self.prefix));
+        for _ in 0..MOST_PAGES {
+            // In the order of their names, as they are signed.
+            let mut query = format!("list-type=2&prefix={}", sign::encoded(&prefix, None));
+            if let Some(last) = &last {
+                query.push_str(&format!("&start-after={}", sign::encoded(last, None)));
+            }
+            let path = format!("{}/", self.base);
+            let answer = self.ask("GET", (&path, &query), &[], &[], MOST_TEXT)?;
+            if answer.status != 200 {
+                return Err(refused(&answer));
+            }
+            let page = list::page(&answer.body).ok_or(StoreError::Malformed)?;
+            let before = last.clone();
+            let mut found = Vec::new();
+            for (key, len) in page.names {
+                // A server that sorts in another way, or repeats itself, would have names left out.
+                if last.as_ref().is_some_and(|last| *last >= key) {
+                    return Err(StoreError::Malformed);
+                }
+                let name = key.strip_prefix(&self.prefix).filter(|name| names::kind(name) == Some(kind));
+                found.extend(name.map(|name| (name.to_owned(), len)));
+                last = Some(key);
+            }
+            if !found.is_empty() || !page.more {
+                return Ok(list::Page { names: found, more: page.more });
+            }
+            // Others' names alone: there are more behind them.
+            if last == before {
+                return Err(StoreError::Malformed);
+            }
+        }
+        Err(StoreError::Malformed)
     }
 }
 
@@ -139,44 +184,21 @@ impl ObjectStore for S3Store {
     }
 
     fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        Ok(self.list_lens_after(kind, after)?.into_iter().map(|(name, _)| name).collect())
+        Ok(self.list_some(kind, after)?.names)
+    }
+
+    fn list_some(&self, kind: Kind, after: Option<&str>) -> Result<Names, StoreError> {
+        let list::Page { names, more } = self.page(kind, after)?;
+        Ok(Names { names: names.into_iter().map(|(name, _)| name).collect(), more })
     }
 
     fn list_lens_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<(String, u64)>, StoreError> {
-        let prefix = format!("{}{}/", self.prefix, names::letter(kind));
-        let mut last = after.map(|after| format!("{}{after}", self.prefix));
-        for _ in 0..MOST_PAGES {
-            // In the order of their names, as they are signed.
-            let mut query = format!("list-type=2&prefix={}", sign::encoded(&prefix, None));
-            if let Some(last) = &last {
-                query.push_str(&format!("&start-after={}", sign::encoded(last, None)));
-            }
-            let path = format!("{}/", self.base);
-            let answer = self.ask("GET", (&path, &query), &[], &[], MOST_TEXT)?;
-            if answer.status != 200 {
-                return Err(refused(&answer));
-            }
-            let page = list::page(&answer.body).ok_or(StoreError::Malformed)?;
-            let before = last.clone();
-            let mut found = Vec::new();
-            for (key, len) in page.names {
-                // A server that sorts in another way, or repeats itself, would have names left out.
-                if last.as_ref().is_some_and(|last| *last >= key) {
-                    return Err(StoreError::Malformed);
-                }
-                let name = key.strip_prefix(&self.prefix).filter(|name| names::kind(name) == Some(kind));
-                found.extend(name.map(|name| (name.to_owned(), len)));
-                last = Some(key);
-            }
-            if !found.is_empty() || !page.more {
-                return Ok(found);
-            }
-            // Others' names alone: there are more behind them.
-            if last == before {
-                return Err(StoreError::Malformed);
-            }
-        }
-        Err(StoreError::Malformed)
+        Ok(self.page(kind, after)?.names)
+    }
+
+    fn wait_at_most(&self, limit: Duration) {
+        // intended: what does not fit is no limit.
+        self.limit.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn len_of(&self, name: &str) -> Result<Option<u64>, StoreError> {

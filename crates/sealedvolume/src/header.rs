@@ -5,14 +5,13 @@
 //! next number, if nobody has stored one there. A failure leaves the header that was there, whole.
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
 
 use atrest_device::{
     BlockDevice, Cause, DeviceError, Geometry, LockMode, Media, Operation, Storage, Unshared,
 };
 
 use crate::format::{Kind, MOST_NUMBER, names};
-use crate::store::{ObjectStore, Put, StoreError};
+use crate::store::{Names, ObjectStore, Put, StoreError};
 use crate::volume::Patience;
 
 /// Bytes in a header object: room for the metadata twice and for 15 keyslots.
@@ -133,7 +132,7 @@ impl HeaderObject {
         }
         let there = numbers(&*self.store, self.patience).map_err(cause)?;
         if there.iter().any(|number| *number > next) {
-            again(self.patience, || self.store.delete(&name)).map_err(cause)?;
+            self.patience.again(|| self.store.delete(&name)).map_err(cause)?;
             return Err(Cause::Busy);
         }
         header.number = next;
@@ -142,7 +141,7 @@ impl HeaderObject {
         for number in there {
             if number < next {
                 let name = names::header(number);
-                if let Err(error) = again(self.patience, || self.store.delete(&name)) {
+                if let Err(error) = self.patience.again(|| self.store.delete(&name)) {
                     replaced = Replaced::Stays(cause(error));
                 }
             }
@@ -300,19 +299,8 @@ fn copy_in(bytes: &mut [u8], offset: u64, data: &[u8]) {
 
 /// The numbers of all headers in a store, in ascending order.
 fn numbers(store: &dyn ObjectStore, patience: Patience) -> Result<Vec<u64>, StoreError> {
-    let mut all: Vec<String> = Vec::new();
-    loop {
-        let some = again(patience, || store.list_after(Kind::Header, all.last().map(String::as_str)))?;
-        let before = all.len();
-        for name in some {
-            if all.last().is_none_or(|last| *last < name) {
-                all.push(name);
-            }
-        }
-        if all.len() == before {
-            return Ok(all.iter().filter_map(|name| names::number(name)).collect());
-        }
-    }
+    let all = Names::all(|after| patience.again(|| store.list_some(Kind::Header, after)))?;
+    Ok(all.iter().filter_map(|name| names::number(name)).collect())
 }
 
 /// The highest number that any header object has, 0 if there is none; and the newest that has the length of a header.
@@ -325,7 +313,7 @@ fn newest(store: &dyn ObjectStore, patience: Patience) -> Result<(u64, Option<Ve
         highest = last;
         for number in numbers.into_iter().rev() {
             let name = names::header(number);
-            match again(patience, || store.get(&name, HEADER_LEN)) {
+            match patience.again(|| store.get(&name, HEADER_LEN)) {
                 Ok(Some(bytes)) if bytes.len() == HEADER_LEN => return Ok((highest, Some(bytes))),
                 Ok(_) | Err(StoreError::TooLong) => {}
                 Err(error) => return Err(error),
@@ -337,27 +325,14 @@ fn newest(store: &dyn ObjectStore, patience: Patience) -> Result<(u64, Option<Ve
 
 /// `false` if there is another object of that name.
 fn put(store: &dyn ObjectStore, patience: Patience, name: &str, bytes: &[u8]) -> Result<bool, StoreError> {
-    match again(patience, || store.put_new(name, bytes))? {
+    match patience.again(|| store.put_new(name, bytes))? {
         Put::Stored => Ok(true),
         // It may be ours, of a try that was told as failed.
-        Put::Exists => match again(patience, || store.get(name, HEADER_LEN)) {
+        Put::Exists => match patience.again(|| store.get(name, HEADER_LEN)) {
             Ok(there) => Ok(there.is_some_and(|there| there == bytes)),
             Err(StoreError::TooLong) => Ok(false),
             Err(error) => Err(error),
         },
-    }
-}
-
-fn again<T>(patience: Patience, mut ask: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    let mut tries = 1;
-    loop {
-        match ask() {
-            Err(error) if tries < patience.tries.get() && error.may_pass() => {
-                thread::sleep(patience.pause(tries));
-                tries += 1;
-            }
-            answer => return answer,
-        }
     }
 }
 

@@ -15,7 +15,7 @@
 //! * [`bitlocker`]: volumes of BitLocker, made by libgcrypt.
 //! * [`fvault2`]: volumes of FileVault 2, made by libgcrypt.
 //! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt; [`tcplay`]: those of tcplay.
-//! * [`s3_server`]: a server of S3 that is not ours.
+//! * [`s3_server`]: a server of S3 that is not ours; [`s3_proxy`]: what stands before it, counts, and has it hang or break off.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
@@ -52,6 +52,7 @@ pub mod power_loss;
 pub mod property;
 pub mod random;
 pub mod rings;
+pub mod s3_proxy;
 pub mod s3_server;
 #[cfg(shuttle)]
 pub mod schedules;
@@ -74,6 +75,7 @@ pub use nbd_server::NbdServer;
 pub use needs::wait_until;
 pub use pki::Pki;
 pub use random::Random;
+pub use s3_proxy::{Counts, Manner, S3Proxy};
 pub use s3_server::S3Server;
 pub use scratch::Scratch;
 pub use shaped::ShapedDevice;

@@ -8,7 +8,7 @@ use core::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, Operation, StoreRequests};
 use atrest_engine::{Disk, DiskError};
 
 /// A block device that is a [`Disk`], or waits for it.
@@ -327,6 +327,9 @@ impl BlockDevice for Gate {
     }
     fn prefetch(&self, offset: u64, len: u64) {
         self.at_once(|disk| disk.prefetch(offset, len));
+    }
+    fn store_requests(&self) -> Option<StoreRequests> {
+        self.at_once(|disk| disk.store_requests()).flatten()
     }
 }
 

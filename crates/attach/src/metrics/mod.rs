@@ -15,6 +15,7 @@ pub use server::{Server, Socket};
 
 use std::collections::BTreeMap;
 
+use atrest_device::StoreRequests;
 use serde::{Deserialize, Serialize};
 
 /// What a device is asked for.
@@ -61,6 +62,43 @@ pub struct Metrics {
     pub failed: bool,
     /// By operation. Each is there, also one that nobody has asked for.
     pub operations: BTreeMap<Operation, OperationMetrics>,
+    /// What its store of objects was asked for, if it lies on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<StoreMetrics>,
+}
+
+/// What a store of objects was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreMetrics {
+    /// Requests by kind: `get`, `put`, `put_new` (to be stored only where there is none of that name), `list`, `delete`. Failed ones too.
+    pub requests: BTreeMap<String, u64>,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests that were another try of one that had failed.
+    pub retried: u64,
+    /// Bytes of objects that came.
+    pub received_bytes: u64,
+    /// Bytes of objects that were sent, also by requests that failed.
+    pub sent_bytes: u64,
+}
+
+impl From<StoreRequests> for StoreMetrics {
+    fn from(of: StoreRequests) -> Self {
+        let kinds = [
+            ("get", of.get),
+            ("put", of.put),
+            ("put_new", of.put_new),
+            ("list", of.list),
+            ("delete", of.delete),
+        ];
+        Self {
+            requests: kinds.map(|(kind, count)| (kind.to_owned(), count)).into(),
+            failed: of.failed,
+            retried: of.retried,
+            received_bytes: of.received,
+            sent_bytes: of.sent,
+        }
+    }
 }
 
 /// What has been counted of one operation.

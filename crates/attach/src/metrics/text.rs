@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::{Metrics, Operation, OperationMetrics};
+use super::{Metrics, Operation, OperationMetrics, StoreMetrics};
 
 /// The media type of [`page`].
 pub(super) const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -40,6 +40,9 @@ pub(super) fn page(volume: &str, metrics: &Metrics) -> String {
     page.family("atrest_request_duration_seconds", "histogram", "How long requests took.");
     for (operation, of) in &metrics.operations {
         page.histogram("atrest_request_duration_seconds", *operation, of);
+    }
+    if let Some(store) = &metrics.store {
+        page.store(store);
     }
     page.text
 }
@@ -87,6 +90,24 @@ impl Page<'_> {
         self.line(&format!("{name}_bucket"), labels, of.requests);
         self.line(&format!("{name}_sum"), &[("operation", &operation)], of.seconds);
         self.line(&format!("{name}_count"), &[("operation", &operation)], of.requests);
+    }
+
+    fn store(&mut self, store: &StoreMetrics) {
+        let name = "atrest_store_requests_total";
+        self.family(name, "counter", "Requests to the store of objects, failed ones too.");
+        for (kind, count) in &store.requests {
+            self.line(name, &[("kind", kind)], count);
+        }
+        let name = "atrest_store_request_errors_total";
+        self.family(name, "counter", "Requests to the store of objects that have failed.");
+        self.line(name, &[], store.failed);
+        let name = "atrest_store_retries_total";
+        self.family(name, "counter", "Requests to the store of objects that were another try.");
+        self.line(name, &[], store.retried);
+        let name = "atrest_store_bytes_total";
+        self.family(name, "counter", "Bytes of objects that came from the store or were sent to it.");
+        self.line(name, &[("direction", &"received")], store.received_bytes);
+        self.line(name, &[("direction", &"sent")], store.sent_bytes);
     }
 
     fn write(&mut self, text: core::fmt::Arguments<'_>) {

@@ -1,8 +1,8 @@
 //! Watching a volume while it is served: what it is asked for, and a flush that failed.
 
 use super::{Record, Registration};
-use crate::metrics::{Counters, Metrics, Operation};
-use atrest_device::{BlockDevice, DeviceError, Extent, Geometry};
+use crate::metrics::{Counters, Metrics, Operation, StoreMetrics};
+use atrest_device::{BlockDevice, DeviceError, Extent, Geometry, StoreRequests};
 use std::sync::{Arc, OnceLock};
 
 /// A device that counts its requests, and notes its first failed flush in the state file: from then on writes are refused, and
@@ -26,6 +26,7 @@ impl Watched {
             size: self.device.size(),
             failed: self.failure.get().is_some(),
             operations: Operation::ALL.into_iter().map(|each| (each, self.counters.of(each))).collect(),
+            store: self.store_requests().map(StoreMetrics::from),
         }
     }
 
@@ -84,5 +85,8 @@ impl BlockDevice for Watched {
     }
     fn prefetch(&self, offset: u64, len: u64) {
         self.device.prefetch(offset, len);
+    }
+    fn store_requests(&self) -> Option<StoreRequests> {
+        self.device.store_requests()
     }
 }

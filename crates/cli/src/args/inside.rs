@@ -205,6 +205,9 @@ pub struct MountArgs {
     /// Remove that unit.
     #[arg(long, requires = "at_login")]
     pub remove: bool,
+    /// Let no program in it be run, as `mount -o noexec` asks for.
+    #[arg(long, hide_short_help = true)]
+    pub noexec: bool,
     /// Name of the open volume [default: the file name of VOLUME without its extension].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

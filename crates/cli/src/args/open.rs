@@ -1,10 +1,12 @@
 //! `atrest open`, `close`, `status`, and the options that say which volume is meant and how to unlock it.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use atrest_engine::keyring;
 use atrest_volume::luks2::VolumeKeyId;
+use clap::builder::TypedValueParser as _;
 use clap::{Args, ValueEnum};
 
 use super::secrets::{SecretArgs, TokenArgs};
@@ -172,6 +174,22 @@ pub struct KernelArgs {
     pub disable_keyring: bool,
 }
 
+/// Seconds that a store is waited for. A command that lacks the option waits for as long as one that has it and is not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience(pub u32);
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self(60)
+    }
+}
+
+impl fmt::Display for Patience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Which volume, and how it is unlocked.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Volume")]
@@ -201,6 +219,10 @@ pub struct UnlockArgs {
     /// Read this snapshot of a sealed volume, which a URL names, in place of its newest state.
     #[arg(long, value_name = "NAME")]
     pub snapshot: Option<String>,
+    /// How long the store of a sealed volume, which a URL names, is waited for when it does not answer: then reads fail, and may be tried
+    /// again, and flushes fail for good.
+    #[arg(long, value_name = "SECONDS", default_value_t, value_parser = clap::value_parser!(u32).range(1..=86_400).map(Patience))]
+    pub patience: Patience,
     /// Read a sealed volume without its trusted store. An older state of it, in whole or block by block, is then not told from the
     /// newest one.
     #[arg(long, conflicts_with = "store")]

@@ -59,7 +59,12 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
         let info = target.locked.info();
         let mut data = json!(info);
         data["stored"] = json!(stored);
-        return output.report(&data, &format!("{}{}", text::info(&info), stored.text()));
+        let mut shown = format!("{}{}", text::info(&info), stored.text());
+        for (entry, requests) in super::metrics::of_open(path, output)? {
+            shown.push_str(&format!("open as {}: {}\n", entry.name, super::metrics::of_store(&requests)));
+            data["open"][&entry.name] = json!(requests);
+        }
+        return output.report(&data, &shown);
     }
     if args.metadata {
         let luks2 = target.locked.luks2().ok_or(ChangeError::NotInFormat);

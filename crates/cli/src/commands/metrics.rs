@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use atrest_attach::metrics::{AskError, Metrics, OperationMetrics, Server, Socket, ask};
+use atrest_attach::metrics::{AskError, Metrics, OperationMetrics, Server, Socket, StoreMetrics, ask};
 use atrest_attach::session::{Entry, Registration, Registry, Watched};
 
 use serde::Serialize;
@@ -103,7 +103,26 @@ pub fn lines(told: &Result<Metrics, AskError>) -> String {
     let asked = metrics.operations.iter().filter(|(_, of)| of.requests + of.in_flight > 0);
     let lines: String =
         asked.map(|(operation, of)| format!("  {}: {}\n", operation.name(), line(of))).collect();
-    if lines.is_empty() { "  no requests yet\n".into() } else { lines }
+    let lines = if lines.is_empty() { "  no requests yet\n".into() } else { lines };
+    lines + &metrics.store.as_ref().map_or_else(String::new, |store| format!("  {}\n", of_store(store)))
+}
+
+/// What a store of objects was asked for.
+pub fn of_store(of: &StoreMetrics) -> String {
+    let kinds = of.requests.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>();
+    let [failed, retried] = [of.failed, of.retried];
+    let bytes = format!("{} bytes received, {} sent", of.received_bytes, of.sent_bytes);
+    format!("store: {}; {failed} failed, {retried} tried again; {bytes}", kinds.join(", "))
+}
+
+/// What the stores of the volumes that are open here and lie at this place were asked for since.
+pub fn of_open(path: &Path, output: &Output) -> Result<Vec<(Entry, StoreMetrics)>, Failure> {
+    let registry = super::serve::registry(output)?;
+    let mut entries = registry.list()?;
+    entries.retain(|entry| entry.path == path);
+    let told = ask_all(&entries, &registry);
+    let store = |(entry, told): (Entry, Result<Metrics, AskError>)| Some((entry, told.ok()?.store?));
+    Ok(entries.into_iter().zip(told).filter_map(store).collect())
 }
 
 fn line(of: &OperationMetrics) -> String {

@@ -50,8 +50,11 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     let mut mounted = match mount_tree::open(args, output)? {
         Some(tree) => {
             let (signals, writable) = (Signals::install()?, tree.is_writable());
-            let options =
-                fuse::Options { shared: args.by.allow_other, executable: true, ..fuse::Options::default() };
+            let options = fuse::Options {
+                shared: args.by.allow_other,
+                executable: !args.noexec,
+                ..fuse::Options::default()
+            };
             let face = Face::Fuse(fuse::mount_posix(tree, &args.directory, &options)?);
             Mounted { face, signals, writable, keyring: None, disk: None }
         }

@@ -92,8 +92,11 @@ pub fn forget(args: &KeyForgetArgs, output: &Output) -> Result<(), Failure> {
             Err(failure) => failed = Some(failure),
         }
     }
-    // Where no service runs there is nothing to forget, unless it was named.
-    if let Some(failure) = failed.filter(|_| args.keyring.is_some()) {
+    // Where no service can run nothing is forgotten by it, unless it was named.
+    if let Some(failure) = failed.filter(|_| args.keyring.is_some() || service::may_run()) {
+        if !gone.is_empty() {
+            output.warn(format_args!("the passphrase is gone from {} alone", gone.join(", ")));
+        }
         return Err(failure);
     }
     let text = match &*gone {

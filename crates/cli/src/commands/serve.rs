@@ -36,6 +36,9 @@ const NAME_PAUSE: Duration = Duration::from_millis(20);
 /// What is said to a user whom the kernel does not tell everything.
 const NOT_ROOT: &str = "; what the kernel encrypts is shown to root only";
 
+/// Requests of a client that are answered at once where each may wait for a store of objects.
+const STORE_WORKERS: usize = 32;
+
 /// This user's list of open volumes. Says so if it is not where it usually is.
 pub fn registry(output: &Output) -> Result<Registry, Failure> {
     let registry = Registry::open()?;
@@ -236,7 +239,11 @@ fn stand_up(
 ) -> Result<(Face, Registration), Failure> {
     let mut tries = if args.name.is_some() { 1 } else { NAME_TRIES };
     let read_only = disk.is_read_only();
-    let options = nbd::Options { tls, insecure: args.tls.insecure, ..nbd::Options::default() };
+    let mut options = nbd::Options { tls, insecure: args.tls.insecure, ..nbd::Options::default() };
+    if disk.store_requests().is_some() {
+        // Each waits for the store.
+        options.workers = options.workers.max(STORE_WORKERS);
+    }
     let mut face = match (&args.fuse, &args.vhost_user) {
         (Some(directory), _) => {
             Some(Face::Fuse(fuse::mount(disk.clone(), directory, &fuse::Options::default())?))
@@ -370,7 +377,7 @@ pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
     lines.extend(mappings.iter().map(mapping::line));
     let served = entries.iter().zip(&told).map(|(entry, told)| Status::Served { entry, told: told.into() });
     let all: Vec<Status<'_>> = served.chain(mappings.iter().map(Status::Mapped)).collect();
-    if all.is_empty() {
+    if lines.is_empty() {
         let alone = if rustix::process::geteuid().is_root() { "" } else { NOT_ROOT };
         lines.push(format!("nothing is open{alone}\n"));
     }

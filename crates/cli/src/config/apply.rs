@@ -84,7 +84,12 @@ pub fn apply(command: &mut Command, config: &Config, output: &Output) -> Result<
             names.identify(&mut args.secret.passphrase, &args.path, args.header.as_deref())?;
         }
         Command::Reencrypt(args) if !args.online && !args.stop => {
-            if let Some(volume) = names.volume(&mut args.path, Works)? {
+            let loses = args.decrypt
+                || args.reduce_device_size.is_some()
+                || args.no_keyslots
+                || !args.drop_slot.is_empty();
+            let does = if loses { Destroys("reencrypt") } else { Works };
+            if let Some(volume) = names.volume(&mut args.path, does)? {
                 fill(&mut args.header, volume.path("header"));
                 passphrase(&mut args.passphrase, volume)?;
             }
@@ -330,8 +335,12 @@ impl<'a> Names<'a> {
                 let header = args.target.header.as_deref();
                 self.identify(&mut args.passphrase, &args.target.path, header)
             }
-            KeyCommand::Remove(args) => self.with_passphrase(&mut args.target, Works, &mut args.passphrase),
-            KeyCommand::Kill(args) => self.with_passphrase(&mut args.target, Works, &mut args.passphrase),
+            KeyCommand::Remove(args) => {
+                self.with_passphrase(&mut args.target, Destroys("key remove"), &mut args.passphrase)
+            }
+            KeyCommand::Kill(args) => {
+                self.with_passphrase(&mut args.target, Destroys("key kill"), &mut args.passphrase)
+            }
             KeyCommand::List(args) => self.target(&mut args.target, Works, |_| Ok(())),
             KeyCommand::Export(args) => self.with_passphrase(&mut args.target, Works, &mut args.passphrase),
             KeyCommand::Priority(args) => self.with_passphrase(&mut args.target, Works, &mut args.passphrase),

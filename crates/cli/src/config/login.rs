@@ -29,22 +29,32 @@ pub fn at_login(
     let name = unit_name(args);
     let directory = units()?;
     let path = directory.join(&name);
-    let ours = match std::fs::read(&path) {
-        Ok(text) => Some(text.starts_with(MARK.as_bytes())),
+    let there = match std::fs::read_to_string(&path) {
+        Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(Failure::io(&error).at(&path)),
     };
-    if ours == Some(false) {
+    if there.as_ref().is_some_and(|text| !text.starts_with(MARK)) {
         return Err(Failure::new(Code::Busy, "this unit was not written by atrest")
             .at(&path)
             .hint("--name gives the unit another name"));
     }
     if args.remove {
-        return remove(&path, &name, ours.is_some(), output);
+        return remove(&path, &name, there.is_some(), output);
     }
     let program = env::current_exe().map_err(|error| Failure::io(&error).within("where this program is"))?;
     let here = env::current_dir().map_err(|error| Failure::io(&error).within("where this is"))?;
     let text = unit(args, &program, &here, named, words)?;
+    if !args.directory.is_dir() {
+        return Err(Failure::parameters("there is no directory to mount it in")
+            .at(&args.directory)
+            .hint("make it first, and name it behind the volume"));
+    }
+    if there.is_some_and(|there| there.lines().nth(1) != Some(of(args).as_str())) {
+        return Err(Failure::new(Code::Busy, "this unit mounts another volume, or in another directory")
+            .at(&path)
+            .hint("--name gives the unit of this one another name"));
+    }
     if args.unlock.secret.are_none() && !args.unlock.tokens.are_named() {
         output.warn(
             "nobody can be asked for a passphrase at login: unless a token opens the volume, `atrest key remember` and \
@@ -112,19 +122,20 @@ fn unit(
     words: &[OsString],
 ) -> Result<String, Failure> {
     let mut line = quoted(program.as_os_str())?;
-    for word in words.iter().filter(|word| *word != "--at-login" && *word != "--daemon") {
-        line.push(' ');
-        line.push_str(&quoted(word)?);
-    }
-    // What the environment said here, it does not say there.
+    // What the environment said here, it does not say there. An empty name stands for no file.
     if named.is_none()
-        && let Some(config) = env::var_os(super::file::VARIABLE).filter(|config| !config.is_empty())
+        && let Some(config) = env::var_os(super::file::VARIABLE)
     {
         line.push_str(" --config ");
         line.push_str(&quoted(&config)?);
     }
+    for word in words.iter().filter(|word| *word != "--at-login" && *word != "--daemon") {
+        line.push(' ');
+        line.push_str(&quoted(word)?);
+    }
     Ok(format!(
         "{MARK}, which changes and removes it.
+{of}
 [Unit]
 Description=Encrypted volume {volume}
 After=default.target gnome-keyring-daemon.service
@@ -139,14 +150,25 @@ TimeoutStopSec=300
 [Install]
 WantedBy=default.target
 ",
+        of = of(args),
         volume = plain_text(&args.volume),
-        here = escaped(here.as_os_str())?,
+        here = directory(here)?,
     ))
+}
+
+/// The line of a unit that tells which volume it mounts where.
+fn of(args: &MountArgs) -> String {
+    let whole = |path: &Path| match std::path::absolute(path) {
+        Ok(path) => plain_text(&path),
+        Err(_) => plain_text(path), // intended: a URL is no path.
+    };
+    format!("# {} in {}", whole(&args.volume), whole(&args.directory))
 }
 
 fn plain_text(path: &Path) -> String {
     let text = path.to_string_lossy().replace('%', "%%");
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+    // A backslash at the end would take the next line along.
+    text.chars().map(|letter| if letter.is_control() || letter == '\\' { '?' } else { letter }).collect()
 }
 
 /// A word of a unit's command line, as systemd.syntax(7) and systemd.service(5) have it.
@@ -154,6 +176,17 @@ fn quoted(word: &OsStr) -> Result<String, Failure> {
     let text = escaped(word)?;
     let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "$$");
     Ok(format!("\"{text}\""))
+}
+
+/// A directory, whose name can't take the next line of the unit along.
+fn directory(path: &Path) -> Result<String, Failure> {
+    if path.as_os_str().as_bytes().ends_with(b"\\") {
+        return Err(Failure::parameters(
+            "a unit can't begin in a directory whose name ends with a backslash",
+        )
+        .at(path));
+    }
+    escaped(path.as_os_str())
 }
 
 /// Text of a unit in which % stands for itself.

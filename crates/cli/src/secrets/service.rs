@@ -6,6 +6,7 @@
 //! They have the attributes that GNOME's Files and Disks give to the passphrases of LUKS volumes, so both know the other's.
 
 use std::io::{self, Read as _, Write as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use atrest_secret::Passphrase;
@@ -47,6 +48,16 @@ pub fn store(id: &str, label: &str, passphrase: &Passphrase) -> Result<(), Failu
         (true, Some(Ok(()))) => Ok(()),
         _ => Err(refused("does not keep the passphrase", &said)),
     }
+}
+
+/// Whether a service may run: the program that asks it is there, and so is the bus of a desktop.
+pub fn may_run() -> bool {
+    let bus = std::env::var_os("XDG_RUNTIME_DIR").map(|at| Path::new(&at).join("bus"));
+    if std::env::var_os("DBUS_SESSION_BUS_ADDRESS").is_none() && !bus.is_some_and(|bus| bus.exists()) {
+        return false;
+    }
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|at| at.join(PROGRAM).is_file()))
 }
 
 /// Removes a secret. Whether there was one.

@@ -114,6 +114,8 @@ fn a_unit_whose_volume_would_ask_is_warned_of() {
     let told = user(&scratch, &["mount", "card.img", "mnt", "--at-login"]).ok();
     assert!(told.stderr.contains("nobody can be asked for a passphrase at login"), "{}", told.stderr);
     assert!(scratch.path("config/systemd/user/atrest-card.service").exists());
+    user(&scratch, &["mount", "card.img", ".", "--at-login"]).fails(5, "mounts another volume");
+    user(&scratch, &["mount", "card.img", "none", "--at-login"]).fails(1, "no directory to mount it in");
     let bad = ["mount", "card.img", "mnt\nExecStartPre=/bin/false", "--at-login"];
     user(&scratch, &bad).fails(1, "control characters");
     user(&scratch, &["mount", "card.img", "mnt", "--remove"]).fails(1, "--at-login");

@@ -29,7 +29,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use atrest_cipher::Mapper;
-use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Extent, Geometry, Operation};
+use atrest_device::{
+    BlockDevice, Cause, DeviceError, Durability, Extent, Geometry, Operation, StoreRequests,
+};
 use atrest_secret::Locked;
 use atrest_volume::{Protection, Segment, Volume};
 
@@ -621,6 +623,10 @@ impl BlockDevice for Disk {
             }
             _ => Ok(Extent { len, hole: false }),
         }
+    }
+
+    fn store_requests(&self) -> Option<StoreRequests> {
+        self.media.store_requests()
     }
 
     fn prefetch(&self, offset: u64, len: u64) {

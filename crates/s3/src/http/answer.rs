@@ -21,6 +21,8 @@ pub struct Answer {
     pub len: Option<u64>,
     /// Its body.
     pub body: Vec<u8>,
+    /// Whether it has come to an end that was announced: one that lasts until the connection ends may have been cut off.
+    pub is_whole: bool,
     /// Whether another request may follow on the connection.
     pub keeps: bool,
 }
@@ -55,7 +57,7 @@ pub fn answer(stream: &mut impl Read, bodiless: bool, most: usize) -> Result<Ans
         let Head { status, len, chunked, keeps } = head;
         if bodiless || status == 204 || status == 304 {
             let keeps = keeps && input.is_used_up();
-            return Ok(Answer { status, len, body: Vec::new(), keeps });
+            return Ok(Answer { status, len, body: Vec::new(), is_whole: true, keeps });
         }
         let (body, ended) = match (chunked, len) {
             (true, None) => (input.chunks(most)?, true),
@@ -68,7 +70,8 @@ pub fn answer(stream: &mut impl Read, bodiless: bool, most: usize) -> Result<Ans
             }
             (false, None) => (input.rest(most)?, false),
         };
-        return Ok(Answer { status, len, body, keeps: keeps && ended && input.is_used_up() });
+        let keeps = keeps && ended && input.is_used_up();
+        return Ok(Answer { status, len, body, is_whole: ended, keeps });
     }
     Err(HttpError::Malformed)
 }

@@ -15,7 +15,7 @@ pub use answer::{Answer, answer};
 use self::connection::Connection;
 
 /// Connections that are kept while nothing is asked, at most.
-const KEPT: usize = 16;
+const KEPT: usize = 48;
 /// So long one is kept: servers close theirs after 20 seconds and more.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -49,6 +49,12 @@ impl Limits {
         stall: Duration::from_secs(20),
         whole: Duration::from_secs(120),
     };
+    /// Limits by which a request and its answer take no longer than `limit`.
+    pub(crate) fn at_most(self, limit: Duration) -> Self {
+        let Self { connect, stall, whole } = self;
+        Self { connect: connect.min(limit), stall: stall.min(limit), whole: whole.min(limit) }
+    }
+
     /// Of a service that is on this machine or beside it, or nowhere.
     pub(crate) const METADATA: Self = Self {
         connect: Duration::from_secs(1),

@@ -116,3 +116,49 @@ fn a_list_out_of_order_or_without_an_end_is_refused() {
         format!("<ListBucketResult><Contents><Key>{}</Key></Contents></ListBucketResult>", names::log(1));
     assert_eq!(list(&other), Ok(vec![]));
 }
+
+#[test]
+fn a_body_whose_end_nobody_has_announced_is_not_taken_for_whole() {
+    const CUT: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf of";
+    assert_eq!(scripted(&[CUT]).get(&names::log(1), 100), Err(StoreError::Malformed));
+    assert_eq!(scripted(&[CUT]).get_range(&names::log(1), 0, 4), Err(StoreError::Malformed));
+    const CHUNKS: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
+    assert!(scripted(&[CHUNKS]).get(&names::log(1), 100).is_err());
+    // It is another thing to be refused so: nothing rests on what that says beside its status.
+    const NO: &str = "HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\nno";
+    assert_eq!(scripted(&[NO]).get(&names::log(1), 100), Err(StoreError::Refused { status: 403 }));
+    assert!(StoreError::Malformed.may_pass(), "it is asked for again");
+}
+
+#[test]
+fn a_server_that_hangs_is_waited_for_no_longer_than_was_said() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let settings = Settings::read(&|name| match name {
+        "AWS_ENDPOINT_URL" => Some(format!("http://{}/", listener.local_addr().expect("an address"))),
+        "AWS_ACCESS_KEY_ID" => Some("id".into()),
+        "AWS_SECRET_ACCESS_KEY" => Some("secret".into()),
+        _ => None,
+    });
+    let at = Location::parse("s3://disks/v").expect("a URL");
+    let store = S3Store::open(&at, settings.expect("settings")).expect("a store");
+    store.wait_at_most(std::time::Duration::from_millis(200));
+    let begun = std::time::Instant::now();
+    assert_eq!(store.get(&names::log(1), 1), Err(StoreError::Silent));
+    let took = begun.elapsed();
+    assert!(
+        took >= std::time::Duration::from_millis(150) && took < std::time::Duration::from_secs(15),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn a_list_that_says_that_it_ends_is_not_asked_for_once_more() {
+    let some = |more: bool| {
+        let key = format!("<Contents><Key>v/{}</Key><Size>1</Size></Contents>", names::log(1));
+        let body = format!("<ListBucketResult><IsTruncated>{more}</IsTruncated>{key}</ListBucketResult>");
+        let answer =
+            format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        scripted(Box::leak(Box::new([&*answer.leak()]))).list_some(Kind::Log, None).expect("a list")
+    };
+    assert_eq!((some(false).names, some(false).more, some(true).more), (vec![names::log(1)], false, true));
+}

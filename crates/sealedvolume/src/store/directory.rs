@@ -13,7 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{ObjectStore, Put, StoreError};
+use super::{Names, ObjectStore, Put, StoreError};
 use crate::format::{Kind, names};
 
 /// Directories of the kinds of objects.
@@ -235,6 +235,11 @@ impl ObjectStore for DirectoryStore {
             }
         }
         Ok(found.into_iter().collect())
+    }
+
+    /// All at once: a directory is read as a whole.
+    fn list_some(&self, kind: Kind, after: Option<&str>) -> Result<Names, StoreError> {
+        Ok(Names { names: self.list_after(kind, after)?, more: false })
     }
 
     fn len_of(&self, name: &str) -> Result<Option<u64>, StoreError> {

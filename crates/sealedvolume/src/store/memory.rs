@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{ObjectStore, Put, StoreError};
+use super::{Names, ObjectStore, Put, StoreError};
 use crate::format::{Kind, names};
 
 /// Objects in memory.
@@ -54,6 +54,11 @@ impl ObjectStore for MemoryStore {
             rest.map(|rest| rest[..len.min(rest.len())].to_vec()).unwrap_or_default() // intended: nothing is there behind the end.
         };
         Ok(self.objects().get(name).map(range))
+    }
+
+    /// All at once.
+    fn list_some(&self, kind: Kind, after: Option<&str>) -> Result<Names, StoreError> {
+        Ok(Names { names: self.list_after(kind, after)?, more: false })
     }
 
     fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {

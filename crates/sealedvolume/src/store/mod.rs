@@ -3,12 +3,15 @@
 mod directory;
 mod error;
 mod memory;
+mod traffic;
 
 pub use directory::DirectoryStore;
 pub use error::StoreError;
 pub use memory::MemoryStore;
+pub(crate) use traffic::{Counted, Traffic};
 
 use std::fs::File;
+use std::time::Duration;
 
 use crate::format::Kind;
 
@@ -51,6 +54,16 @@ pub trait ObjectStore: Send + Sync {
     /// [`StoreError`].
     fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError>;
 
+    /// Names as [`list_after`](Self::list_after) has them, and whether there may be more. A store that knows spares the question.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn list_some(&self, kind: Kind, after: Option<&str>) -> Result<Names, StoreError> {
+        let names = self.list_after(kind, after)?;
+        let more = !names.is_empty();
+        Ok(Names { names, more })
+    }
+
     /// Bytes in an object, or `None` where the store says that there is none. It is for statistics: nothing rests on it.
     ///
     /// # Errors
@@ -80,6 +93,11 @@ pub trait ObjectStore: Send + Sync {
     /// [`StoreError::Unconditional`] if an object was stored in the place of another one.
     fn probe(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// No request is to take longer than this from now on, where the store can see to that.
+    fn wait_at_most(&self, limit: Duration) {
+        let _ = limit;
     }
 
     /// Keeps other processes of this machine from writing here, for as long as what it returns lives. A store that can't do that, or that no
@@ -113,6 +131,36 @@ pub trait ObjectStore: Send + Sync {
     /// # Errors
     /// [`StoreError`]. The object may be gone all the same.
     fn delete(&self, name: &str) -> Result<(), StoreError>;
+}
+
+/// Some names of objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// In ascending order.
+    pub names: Vec<String>,
+    /// Whether there may be more behind them. There are none behind no names.
+    pub more: bool,
+}
+
+impl Names {
+    /// All names of a kind, in ascending order. `list` asks for those behind one.
+    pub(crate) fn all(
+        mut list: impl FnMut(Option<&str>) -> Result<Self, StoreError>,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut all: Vec<String> = Vec::new();
+        loop {
+            let some = list(all.last().map(String::as_str))?;
+            let before = all.len();
+            for name in some.names {
+                if all.last().is_none_or(|last| *last < name) {
+                    all.push(name);
+                }
+            }
+            if all.len() == before || !some.more {
+                return Ok(all);
+            }
+        }
+    }
 }
 
 /// What became of a [`put_new`](ObjectStore::put_new).

@@ -7,20 +7,18 @@ use std::sync::Arc;
 use atrest_device::TrustedStore;
 
 use super::batch::Batch;
-use super::lru::Lru;
+use super::cache::Cache;
 use super::objects::Objects;
 use super::state::State;
+use super::uploads::Uploads;
 use super::{Head, Observer, RandomSource};
-use crate::format::{BLOCK_LEN, Prelude, SealedLog};
-
-/// Blocks in log objects that wait for others to go with them, at most: 32 MiB.
-const TOGETHER: usize = 8192;
+use crate::format::{BLOCK_LEN, Prelude};
 
 pub(crate) struct Core {
-    pub(crate) objects: Objects,
+    pub(crate) objects: Arc<Objects>,
     pub(crate) state: State,
-    /// Blocks that have been read, by the salt of their object and their slot.
-    pub(crate) cache: Lru<([u8; 16], u32), Arc<Plaintext>>,
+    /// Blocks that have been read.
+    pub(crate) cache: Arc<Cache>,
     /// What an opening to read does not have.
     pub(crate) writer: Option<Writer>,
 }
@@ -30,10 +28,8 @@ pub(crate) struct Writer {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) batch: Batch,
     pub(crate) batch_blocks: usize,
-    /// Requests that the store is asked at once.
-    pub(crate) parallel: usize,
-    /// Sealed, and not known to be stored, in the order of their numbers.
-    pub(crate) queue: Vec<SealedLog>,
+    /// Sealed, and not known to be stored.
+    pub(crate) uploads: Arc<Uploads>,
     /// Nothing more is written or acknowledged.
     pub(crate) failed: bool,
     pub(crate) trusted: Option<Box<dyn TrustedStore + Send>>,
@@ -51,13 +47,6 @@ pub(crate) struct Writer {
     pub(crate) checkpoint_delay: u64,
     /// A checkpoint that the store may have or not.
     pub(crate) pending: Option<PendingCheckpoint>,
-}
-
-impl Writer {
-    /// Whether what is sealed waits for others to go with it, as far as they may wait.
-    pub(crate) fn waits_for_more(&self) -> bool {
-        self.queue.len() < self.parallel.min(TOGETHER / self.batch_blocks)
-    }
 }
 
 /// A checkpoint of which the store did not say that it is stored. It is put again, the same bytes, until the store has it.

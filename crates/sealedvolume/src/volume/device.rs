@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use atrest_device::{BlockDevice, DeviceError, Extent, Geometry, Operation};
+use atrest_device::{BlockDevice, DeviceError, Extent, Geometry, Operation, StoreRequests};
 
+use super::core::Core;
 use super::{SealedVolume, VolumeError};
 use crate::format::BLOCK_LEN;
 
@@ -31,33 +32,34 @@ impl BlockDevice for SealedVolume {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         let len = buf.len() as u64;
         self.check_range(Operation::Read, offset, len)?;
-        self.warm(offset, len);
-        let read = self.core().and_then(|mut core| core.read(offset, buf));
-        read.map_err(|error| error.at(Operation::Read, offset, len))
+        self.read(offset, buf).map_err(|error| error.at(Operation::Read, offset, len))
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         let len = data.len() as u64;
         self.check_range(Operation::Write, offset, len)?;
-        let written = self.core().and_then(|mut core| core.write(offset, data));
+        let edges = self.warm_edges(offset, len);
+        let written = edges.and_then(|()| self.change(|core| core.write(offset, data)));
         written.map_err(|error| error.at(Operation::Write, offset, len))
+    }
+
+    fn store_requests(&self) -> Option<StoreRequests> {
+        Some(self.traffic.counts())
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
         if self.read_only {
             return Ok(());
         }
-        let flushed = self.core().and_then(|mut core| core.flush_for_user());
-        flushed.map_err(|error| error.at(Operation::Flush, 0, 0))
+        self.make_durable().map_err(|error| error.at(Operation::Flush, 0, 0))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.check_range(Operation::Discard, offset, len)?;
         let told = |error: VolumeError| error.at(Operation::Discard, offset, len);
-        let mut core = self.core().map_err(told)?;
-        core.writer().map_err(told)?;
         let (first, end) = (offset.div_ceil(BLOCK), (offset + len) / BLOCK);
-        if first < end { core.trim(first, end - first).map_err(told) } else { Ok(()) }
+        let trim = |core: &mut Core| if first < end { core.trim(first, end - first) } else { Ok(()) };
+        self.change(trim).map_err(told)
     }
 
     /// What covers whole blocks takes no room: nothing is stored of it.
@@ -71,7 +73,7 @@ impl BlockDevice for SealedVolume {
             return self.write_at(first, &ZEROS[..(end - first) as usize]);
         }
         let told = |error: VolumeError| error.at(Operation::Write, offset, len);
-        self.core().map_err(told)?.trim(first / BLOCK, (last - first) / BLOCK).map_err(told)?;
+        self.change(|core| core.trim(first / BLOCK, (last - first) / BLOCK)).map_err(told)?;
         self.write_at(last, &ZEROS[..(end - last) as usize])
     }
 

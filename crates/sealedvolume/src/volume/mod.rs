@@ -1,6 +1,7 @@
 //! The engine: a log of sealed objects that is a block device.
 
 mod batch;
+mod cache;
 mod checkpoint;
 mod clones;
 mod core;
@@ -11,11 +12,13 @@ mod lru;
 mod map;
 mod objects;
 mod open;
+mod patience;
 mod read;
 mod rekey;
 mod snapshots;
 mod space;
 mod state;
+mod uploads;
 mod warm;
 mod write;
 
@@ -23,21 +26,23 @@ use std::fmt;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use atrest_device::TrustedStore;
 use atrest_secret::{OsRandom, Random};
 
 pub use clones::Origin;
 pub use error::{OpenError, VolumeError};
+pub use patience::Patience;
 pub use rekey::Rewritten;
 pub use snapshots::Snapshot;
 pub use space::{Garbage, Usage};
 
+use self::cache::Cache;
 use self::core::Core;
+use self::uploads::Uploads;
 use self::warm::Warm;
 use crate::format::{Aead, Chain, FormatError, LogObject, MOST_BLOCKS, Operation};
-use crate::store::{ObjectStore, StoreError};
+use crate::store::{ObjectStore, StoreError, Traffic};
 
 /// Opens the stores of other volumes, by the places that checkpoints of clones name.
 pub type Stores = Arc<dyn Fn(&str) -> Result<Arc<dyn ObjectStore>, StoreError> + Send + Sync>;
@@ -80,22 +85,6 @@ pub enum Access {
     Read,
     /// A session begins: whoever wrote before is fenced.
     Write,
-}
-
-/// How often the store is asked, and how long is waited in between.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// Tries.
-    pub tries: NonZeroU32,
-    /// Before the second try. It doubles with each, up to 5 seconds.
-    pub first_pause: Duration,
-}
-
-impl Patience {
-    pub(crate) fn pause(&self, tries: u32) -> Duration {
-        let doubled = self.first_pause.checked_mul(1 << (tries - 1).min(16));
-        doubled.map_or(Duration::from_secs(5), |pause| pause.min(Duration::from_secs(5)))
-    }
 }
 
 /// Told of what a volume does.
@@ -151,10 +140,7 @@ impl Default for Settings {
             cached_map: 16 << 20,
             map_buffer: 8192,
             parallel: NonZeroUsize::MIN,
-            patience: Patience {
-                tries: NonZeroU32::MIN.saturating_add(15),
-                first_pause: Duration::from_millis(20),
-            }, // cannot overflow: 1 and 15 are 16.
+            patience: Patience::default(),
             random: Box::new(OsRandom),
             stores: None,
             observer: None,
@@ -173,19 +159,25 @@ impl fmt::Debug for Settings {
 
 /// An open sealed volume.
 ///
-/// It serves one request at a time: a flush that waits for the store keeps readers waiting. Dropping it stores nothing: what was
+/// One thread at a time changes it. Whoever waits for the store, to read or to flush, keeps nobody else waiting; a checkpoint does. Dropping it stores nothing: what was
 /// written since the last flush is lost then, as in a crash. [`close`](Self::close) keeps it.
 pub struct SealedVolume {
     core: Mutex<Core>,
     size: AtomicU64,
     read_only: bool,
     warm: Warm,
+    cache: Arc<Cache>,
+    /// What an opening to read does not have.
+    uploads: Option<Arc<Uploads>>,
+    traffic: Arc<Traffic>,
 }
 
 impl SealedVolume {
     fn of(core: Core, warm: Warm) -> Self {
-        let size = core.state.blocks * crate::format::BLOCK_LEN as u64;
-        Self { size: AtomicU64::new(size), read_only: core.writer.is_none(), core: Mutex::new(core), warm }
+        let size = AtomicU64::new(core.state.blocks * crate::format::BLOCK_LEN as u64);
+        let uploads = core.writer.as_ref().map(|writer| Arc::clone(&writer.uploads));
+        let (cache, traffic) = (Arc::clone(&core.cache), Arc::clone(&core.objects.traffic));
+        Self { size, read_only: uploads.is_none(), core: Mutex::new(core), warm, cache, uploads, traffic }
     }
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {

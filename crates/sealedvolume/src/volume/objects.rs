@@ -1,15 +1,15 @@
-//! A store and the keys of what is in it. Here, and nowhere else, the store is asked again.
+//! A store and the keys of what is in it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::thread;
 
 use atrest_secret::RandomError;
 
+use super::patience::Health;
 use super::{OpenError, Patience, RandomSource, Settings, Stores, VolumeError};
 use crate::format::{Aead, FormatError, FormatId, Keys, Kind, MOST_OBJECT, OtherKey, Prelude};
-use crate::store::{ObjectStore, Put, StoreError};
+use crate::store::{Counted, Names, ObjectStore, Put, StoreError, Traffic};
 
 /// Objects of one volume.
 #[derive(Clone)]
@@ -20,12 +20,16 @@ pub(crate) struct Objects {
     pub(crate) origins: Arc<BTreeMap<FormatId, Arc<dyn ObjectStore>>>,
     pub(crate) aead: Aead,
     pub(crate) patience: Patience,
+    /// What the stores were asked for.
+    pub(crate) traffic: Arc<Traffic>,
+    health: Arc<Health>,
 }
 
 impl Objects {
     pub(crate) fn new(store: Arc<dyn ObjectStore>, keys: Keys, settings: &Settings) -> Self {
-        let (aead, patience) = (settings.aead, settings.patience);
-        Self { store, keys, origins: Arc::default(), aead, patience }
+        let (aead, patience, traffic) = (settings.aead, settings.patience, Arc::<Traffic>::default());
+        let store = Arc::new(Counted { store, traffic: traffic.clone() });
+        Self { store, keys, origins: Arc::default(), aead, patience, traffic, health: Arc::default() }
     }
 
     /// With the keys that a root names beside the volume's own, which is the one that has sealed the root, and the stores of other volumes.
@@ -36,12 +40,13 @@ impl Objects {
         stores: Option<&Stores>,
     ) -> Result<Self, OpenError> {
         let keys = self.keys.at(epoch).with(others).map_err(|_| OpenError::Limit(FormatError::Layout))?;
-        let mut origins = BTreeMap::new();
+        let mut origins = BTreeMap::<FormatId, Arc<dyn ObjectStore>>::new();
         for other in others.iter().filter(|other| !other.place.is_empty()) {
             if let Entry::Vacant(vacant) = origins.entry(other.format) {
                 let stores = stores.ok_or(OpenError::Origin)?;
                 // Why is told as one thing: the store that was asked for answers.
-                vacant.insert(stores(&other.place).map_err(|_| OpenError::Origin)?);
+                let store = stores(&other.place).map_err(|_| OpenError::Origin)?;
+                vacant.insert(Arc::new(Counted { store, traffic: self.traffic.clone() }));
             }
         }
         Ok(Self { keys, origins: Arc::new(origins), ..self.clone() })
@@ -74,20 +79,7 @@ impl Objects {
 
     /// All names of a kind, in ascending order.
     pub(crate) fn list(&self, kind: Kind) -> Result<Vec<String>, StoreError> {
-        let mut all: Vec<String> = Vec::new();
-        loop {
-            let some =
-                self.again(|| self.store.list_after(kind, all.last().map(String::as_str)), |_| true)?;
-            let before = all.len();
-            for name in some {
-                if all.last().is_none_or(|last| *last < name) {
-                    all.push(name);
-                }
-            }
-            if all.len() == before {
-                return Ok(all);
-            }
-        }
+        Names::all(|after| self.again(|| self.store.list_some(kind, after), |_| true))
     }
 
     /// Stores an object whose name nobody else can have given, because it is random or this session's.
@@ -124,18 +116,9 @@ impl Objects {
 
     pub(crate) fn again<T>(
         &self,
-        mut ask: impl FnMut() -> Result<T, StoreError>,
+        ask: impl FnMut() -> Result<T, StoreError>,
         worth: impl Fn(&StoreError) -> bool,
     ) -> Result<T, StoreError> {
-        let mut tries = 1;
-        loop {
-            match ask() {
-                Err(error) if tries < self.patience.tries.get() && error.may_pass() && worth(&error) => {
-                    thread::sleep(self.patience.pause(tries));
-                    tries += 1;
-                }
-                answer => return answer,
-            }
-        }
+        self.health.ask(|| self.patience.again_if(ask, worth, || self.traffic.retried()))
     }
 }

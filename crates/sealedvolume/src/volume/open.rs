@@ -5,10 +5,11 @@ use std::sync::Arc;
 use atrest_device::TrustedStore;
 
 use super::batch::Batch;
+use super::cache::Cache;
 use super::core::{Core, Writer};
-use super::lru::Lru;
 use super::objects::Objects;
 use super::state::State;
+use super::uploads::Uploads;
 use super::warm::Warm;
 use super::{Access, Freshness, OpenError, Origin, SealedVolume, Settings, VolumeError};
 use crate::format::{
@@ -121,9 +122,9 @@ impl SealedVolume {
             if loaded.state.trusted && trusted.is_none() && !may_lack {
                 return Err(OpenError::StoreNeeded);
             }
-            let cache = Lru::new(settings.cached_blocks);
+            let cache = Cache::new(settings.cached_blocks);
             let warm = Warm::new(settings.parallel.get(), settings.cached_blocks);
-            let core = Core { objects: loaded.objects, state: loaded.state, cache, writer: None };
+            let core = Core { objects: Arc::new(loaded.objects), state: loaded.state, cache, writer: None };
             return Ok(Self::of(core, warm));
         }
         for attempt in 1..=BEGINS {
@@ -150,13 +151,15 @@ impl SealedVolume {
                 Place::Unreadable | Place::Contested => continue,
             }
             state.step(&begin.object);
+            let (store, traffic) = (objects.store.clone(), objects.traffic.clone());
+            let at_once = (settings.parallel.get(), state.window);
+            let uploads = Arc::new(Uploads::new(store, traffic, objects.patience, at_once));
             let writer = Writer {
                 random: settings.random,
                 observer: settings.observer,
                 batch: Batch::default(),
                 batch_blocks: settings.batch.clamp(1, 8192),
-                parallel: settings.parallel.get(),
-                queue: Vec::new(),
+                uploads,
                 failed: false,
                 trusted,
                 anchored: None,
@@ -169,10 +172,10 @@ impl SealedVolume {
                 checkpoint_delay: 0,
                 pending: None,
             };
-            let cache = Lru::new(settings.cached_blocks);
-            let mut core = Core { objects, state, cache, writer: Some(writer) };
+            let cache = Cache::new(settings.cached_blocks);
+            let mut core = Core { objects: Arc::new(objects), state, cache, writer: Some(writer) };
             // Before anything is acknowledged: what this history has not taken can't come back then.
-            core.anchor(false).map_err(|error| match error {
+            core.anchor(core.state.head, false).map_err(|error| match error {
                 VolumeError::Trusted(error) => OpenError::Trusted(error),
                 _ => OpenError::Random,
             })?;
@@ -393,6 +396,8 @@ fn place_begin(
         None => each,
     };
     if held && off {
+        // It can't be conditional: something has the name. Nobody else who holds the store puts anything in its place meanwhile; who has a copy of
+        // the store is met by the number behind, which is stored with a condition (THREAT-MODEL.md).
         objects.again(|| objects.store.put(&name, &begin.bytes), |_| true)?;
         return Ok(Place::Taken);
     }

@@ -105,7 +105,7 @@ impl Core {
                     return Err(VolumeError::Damaged { block: address });
                 }
             }
-            self.cache.keep((object.salt, at), 1, Arc::new(Plaintext(*to)));
+            self.cache.keep((object.salt, at), Arc::new(Plaintext(*to)));
         }
         Ok(())
     }
@@ -113,8 +113,7 @@ impl Core {
     /// Sealed blocks as they lie in an object, fewer where it ends: of one that is not stored yet, from memory.
     fn fetch(&self, object: &Prelude, slot: u32, count: usize, block: u64) -> Result<Vec<u8>, VolumeError> {
         let (offset, len) = (slot_offset(object, slot)?, count * BLOCK_SEALED);
-        let queue = self.writer.iter().flat_map(|writer| &writer.queue);
-        if let Some(queued) = queue.into_iter().find(|queued| queued.object.prelude == *object) {
+        if let Some(queued) = self.writer.as_ref().and_then(|writer| writer.uploads.find(object)) {
             let offset = offset as usize; // within bytes that are in memory
             return Ok(queued.bytes[offset..offset + len].to_vec());
         }
@@ -131,7 +130,7 @@ pub(super) enum Whereabouts {
     Placed(Place),
 }
 
-fn opens(
+pub(super) fn opens(
     cipher: &ObjectCipher,
     slot: u32,
     address: u64,

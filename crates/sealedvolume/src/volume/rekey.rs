@@ -51,7 +51,8 @@ impl SealedVolume {
         let (format, epoch, key) = (present.format(), present.epoch(), VolumeKey::copy_from(old.expose()));
         core.state.keys.push(OtherKey { format, epoch, key, place: String::new() });
         core.state.keys.sort_by_key(|key| (key.format, key.epoch));
-        core.objects.keys = keys.with(&core.state.keys).map_err(|_| VolumeError::WrongKey)?;
+        let keys = keys.with(&core.state.keys).map_err(|_| VolumeError::WrongKey)?;
+        Arc::make_mut(&mut core.objects).keys = keys;
         // From here on nothing is acknowledged until others open the volume with the new key.
         if let Err(error) = core.checkpoint() {
             core.fail();
@@ -96,7 +97,8 @@ impl SealedVolume {
             core.touch()?;
             core.checkpoint()?;
         }
-        core.objects.keys = core.objects.keys.with(&[]).map_err(|_| VolumeError::WrongKey)?;
+        let keys = core.objects.keys.with(&[]).map_err(|_| VolumeError::WrongKey)?;
+        Arc::make_mut(&mut core.objects).keys = keys;
         Ok(0)
     }
 }

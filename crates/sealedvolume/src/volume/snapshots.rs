@@ -1,7 +1,7 @@
 //! Snapshots: a checkpoint that the log names, so that it is as fresh as the log.
 
+use super::cache::Cache;
 use super::core::Core;
-use super::lru::Lru;
 use super::objects::Objects;
 use super::state::State;
 use super::{SealedVolume, VolumeError};
@@ -86,7 +86,7 @@ impl SealedVolume {
         let state = State::of(snapshot_root(&core.objects, snapshot)?, CACHED_MAP);
         let objects = core.objects.clone();
         let warm = self.warm.with(CACHED_BLOCKS);
-        Ok(Self::of(Core { objects, state, cache: Lru::new(CACHED_BLOCKS), writer: None }, warm))
+        Ok(Self::of(Core { objects, state, cache: Cache::new(CACHED_BLOCKS), writer: None }, warm))
     }
 }
 

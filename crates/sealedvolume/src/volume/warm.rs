@@ -1,39 +1,59 @@
-//! Reading from a store that answers late: what a read needs is fetched before, while nobody waits for the volume, in several requests at once.
+//! Reading while others have the volume: it is asked where blocks lie, and what is not in memory is fetched when it has been let go, in several
+//! requests at once where the store answers late.
 //!
-//! What comes is put into the cache, and the read finds it there. Nothing rests on it: what failed, or was forgotten again, the read
-//! fetches itself and tells why it can't.
+//! Whoever reads in order is fetched for ahead. Nothing rests on that: what failed, or was forgotten again, the read fetches itself and tells
+//! why it can't.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
+use super::cache::{Cache, Key, Known};
 use super::core::{Core, Plaintext};
-use super::read::Whereabouts;
+use super::objects::Objects;
+use super::read::{Whereabouts, opens};
 use super::{SealedVolume, VolumeError, extents};
-use crate::format::{BLOCK_LEN, BLOCK_SEALED, ObjectCipher, Prelude, names, open_block, slot_offset};
-use crate::store::ObjectStore;
+use crate::format::{BLOCK_LEN, BLOCK_SEALED, ObjectCipher, Prelude, names, slot_offset};
 
 /// Blocks that one request asks for, at most: 1 MiB.
 const PIECE: u64 = 256;
-/// Blocks that are read ahead where somebody reads in order: 4 MiB.
-const AHEAD: u64 = 1024;
+/// Blocks that are fetched ahead of whoever reads in order, at most: 8 MiB.
+const AHEAD: u64 = 2048;
 /// Streams that are told apart.
-const STREAMS: usize = 4;
+const STREAMS: usize = 8;
+/// A read belongs to a stream if it is no further from its end than so many times its own length: requests of one client overtake each other.
+const NEAR: u64 = 16;
+/// Reads in order after which blocks are fetched ahead.
+const TRUST: u32 = 2;
 
 /// How a volume is read at once.
 pub(super) struct Warm {
-    /// Requests that the store is asked at once. With one nothing is fetched before.
+    /// Requests that the store is asked at once. With one nothing is fetched ahead.
     parallel: usize,
-    /// Blocks that are fetched before for one read: they must be in the cache when the read comes for them.
+    /// Blocks that are fetched ahead: they must be in the cache when the read comes for them.
     most: u64,
-    /// Where the last reads ended, in blocks.
-    ends: [AtomicU64; STREAMS],
+    streams: Mutex<[Stream; STREAMS]>,
+    /// Requests that fetch ahead.
+    ahead: Arc<AtomicUsize>,
+}
+
+/// Somebody who reads in order, or may.
+#[derive(Clone, Copy, Default)]
+struct Stream {
+    /// Where the last read ended, in blocks.
+    end: u64,
+    /// Up to where it was fetched ahead.
+    until: u64,
+    /// Reads that belong to it.
+    reads: u32,
+    /// When the last one came, of all reads.
+    used: u64,
 }
 
 impl Warm {
     pub(super) fn new(parallel: usize, cached_blocks: usize) -> Self {
-        let ends = [const { AtomicU64::new(u64::MAX) }; STREAMS];
-        Self { parallel, most: cached_blocks as u64 / 2, ends }
+        let most = (cached_blocks as u64 / 2).min(AHEAD);
+        Self { parallel, most, streams: Mutex::default(), ahead: Arc::default() }
     }
 
     /// Reads another volume on the store as this one is read.
@@ -41,26 +61,36 @@ impl Warm {
         Self::new(self.parallel, cached_blocks)
     }
 
-    /// Whether a read goes on where another one has ended.
-    fn goes_on(&self, first: u64, end: u64) -> bool {
-        let load = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
-        match self.ends.iter().find(|slot| load(slot) == first || load(slot) == first + 1) {
-            Some(slot) => {
-                slot.store(end, Ordering::Relaxed);
-                true
-            }
-            None => {
-                // cannot fail: there is a slot for each number below the modulus.
-                self.ends[first as usize % STREAMS].store(end, Ordering::Relaxed);
-                false
-            }
+    /// What is to be fetched ahead of whoever reads these blocks: none, unless it goes on where others have ended.
+    fn ahead(&self, first: u64, end: u64) -> (u64, u64) {
+        if self.parallel < 2 {
+            return (end, end);
         }
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner); // intended: each is whole.
+        let now = streams.iter().map(|stream| stream.used).max().unwrap_or(0) + 1; // intended: none was used.
+        let near = NEAR * (end - first);
+        let belongs = |stream: &&mut Stream| stream.used > 0 && first.abs_diff(stream.end) <= near;
+        let Some(stream) = streams.iter_mut().find(belongs) else {
+            if let Some(oldest) = streams.iter_mut().min_by_key(|stream| stream.used) {
+                *oldest = Stream { end, until: end, reads: 0, used: now };
+            }
+            return (end, end);
+        };
+        (stream.used, stream.reads) = (now, stream.reads.saturating_add(1)); // intended: enough is enough.
+        stream.end = stream.end.max(end);
+        stream.until = stream.until.max(stream.end);
+        // Not each time a little: a request is as dear as what it brings.
+        if stream.reads < TRUST || stream.until - stream.end > self.most / 2 {
+            return (end, end);
+        }
+        let from = stream.until;
+        stream.until = stream.end + self.most;
+        (from, stream.until)
     }
 }
 
-/// Blocks that lie in neighbouring slots of an object.
+/// Blocks that lie in neighbouring slots of an object, and that this thread is to fetch.
 struct Piece {
-    store: Arc<dyn ObjectStore>,
     cipher: ObjectCipher,
     object: Arc<Prelude>,
     slot: u32,
@@ -68,119 +98,337 @@ struct Piece {
     blocks: u64,
 }
 
+/// Those of them that are what was written, by their slots, in their order.
+type Found = Vec<(u32, Arc<Plaintext>)>;
+
 impl Piece {
-    /// The blocks that come, and are what was written.
-    fn fetch(&self) -> Vec<(u32, Arc<Plaintext>)> {
-        let len = self.blocks as usize * BLOCK_SEALED;
-        let Ok(offset) = slot_offset(&self.object, self.slot) else { return Vec::new() };
-        let sealed = self.store.get_range(&names::log(self.object.number), offset, len);
-        let Ok(Some(sealed)) = sealed else { return Vec::new() };
-        let whole = sealed.as_chunks::<BLOCK_SEALED>().0.iter();
-        let open = |((slot, block), sealed)| {
-            // Where it is decrypted it stays: what is moved leaves a copy that nobody wipes.
-            let mut out = Arc::new(Plaintext([0; BLOCK_LEN]));
-            let place = Arc::get_mut(&mut out)?;
-            open_block(&self.cipher, slot, block, sealed, &mut place.0).ok()?;
-            Some((slot, out))
+    fn keys(&self) -> impl Iterator<Item = Key> {
+        let salt = self.object.salt;
+        (self.slot..).take(self.blocks as usize).map(move |slot| (salt, slot))
+    }
+
+    /// Asks for sealed blocks from a slot on, once or for as long as patience lasts.
+    fn ask(&self, objects: &Objects, slot: u32, blocks: u64, patient: bool) -> Result<Vec<u8>, VolumeError> {
+        let (offset, len) = (slot_offset(&self.object, slot)?, blocks as usize * BLOCK_SEALED);
+        let (store, name) = (objects.store_of(&self.object), names::log(self.object.number));
+        let found = match patient {
+            true => objects.again(|| store.get_range(&name, offset, len), |_| true)?,
+            false => store.get_range(&name, offset, len)?,
         };
-        (self.slot..).zip(self.block..).zip(whole).filter_map(open).collect()
+        found.ok_or(VolumeError::Missing { block: self.block })
+    }
+
+    fn open(&self, slot: u32, sealed: Option<&[u8]>) -> Option<Arc<Plaintext>> {
+        // Where it is decrypted it stays: what is moved leaves a copy that nobody wipes.
+        let mut out = Arc::new(Plaintext([0; BLOCK_LEN]));
+        let place = Arc::get_mut(&mut out)?;
+        let block = self.block + u64::from(slot - self.slot);
+        opens(&self.cipher, slot, block, sealed, &mut place.0).then_some(out)
+    }
+
+    /// All blocks: one that comes wrong is asked for once more, as the way there may have damaged it.
+    fn fetch(&self, objects: &Objects) -> Result<Found, VolumeError> {
+        let sealed = self.ask(objects, self.slot, self.blocks, true)?;
+        let mut sealed = sealed.chunks(BLOCK_SEALED);
+        let mut found = Vec::with_capacity(self.blocks as usize);
+        for (_, slot) in self.keys() {
+            let block = match self.open(slot, sealed.next()) {
+                Some(block) => block,
+                None => {
+                    let again = self.ask(objects, slot, 1, true)?;
+                    let damaged = VolumeError::Damaged { block: self.block + u64::from(slot - self.slot) };
+                    self.open(slot, Some(&again)).ok_or(damaged)?
+                }
+            };
+            found.push((slot, block));
+        }
+        Ok(found)
+    }
+
+    /// Those that come at once.
+    fn fetch_ahead(&self, objects: &Objects) -> Found {
+        let Ok(sealed) = self.ask(objects, self.slot, self.blocks, false) else { return Vec::new() };
+        let whole = self.keys().zip(sealed.chunks(BLOCK_SEALED));
+        whole.filter_map(|((_, slot), sealed)| Some((slot, self.open(slot, Some(sealed))?))).collect()
+    }
+
+    fn land(&self, cache: &Cache, found: &Found) {
+        for (slot, block) in found {
+            cache.keep((self.object.salt, *slot), Arc::clone(block));
+        }
+        cache.land(self.keys());
+    }
+}
+
+/// Pieces that were taken on. Whatever becomes of this thread, nobody waits for them for ever.
+struct Taken<'a> {
+    cache: &'a Cache,
+    pieces: Vec<Piece>,
+    /// Blocks that others fetch, and that are waited for.
+    others: Vec<(u64, Key)>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.pieces.iter().for_each(|piece| self.cache.land(piece.keys()));
     }
 }
 
 impl SealedVolume {
-    /// Fetches what a read of `len` bytes from `offset` on will need.
-    pub(super) fn warm(&self, offset: u64, len: u64) {
-        let warm = &self.warm;
-        if warm.parallel < 2 || len == 0 {
-            return;
+    /// Fills `out` from byte `offset`, which the caller has checked.
+    pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), VolumeError> {
+        let (block, len) = (BLOCK_LEN as u64, out.len() as u64);
+        if len == 0 {
+            return Ok(());
         }
-        let (first, end) = (offset / BLOCK_LEN as u64, (offset + len).div_ceil(BLOCK_LEN as u64));
-        let goes_on = warm.goes_on(first, end);
-        if end - first > warm.most {
-            return;
+        let (first, end) = (offset / block, (offset + len).div_ceil(block));
+        if offset.is_multiple_of(block) && len.is_multiple_of(block) {
+            return self.read_blocks(first, out);
         }
-        let Ok(mut core) = self.core() else { return };
-        let Ok(mut pieces) = core.missing(first, end) else { return };
-        if pieces.is_empty() {
-            return;
+        let mut whole = vec![0; ((end - first) * block) as usize];
+        let read = self.read_blocks(first, &mut whole);
+        if read.is_ok() {
+            let from = (offset - first * block) as usize;
+            out.copy_from_slice(&whole[from..from + out.len()]);
         }
-        if goes_on {
-            let until = (end + AHEAD).min(first + warm.most).min(core.state.blocks);
-            // intended: what lies ahead is not asked for yet.
-            pieces.extend(core.missing(end, until).unwrap_or_default());
-        }
-        drop(core);
-        let next = AtomicU64::new(0);
-        let work = || {
-            let mut found = Vec::new();
-            while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                found.extend(piece.fetch().into_iter().map(|(slot, data)| (piece.object.salt, slot, data)));
+        atrest_secret::wipe(&mut whole);
+        read
+    }
+
+    /// Fetches the blocks of which a write changes a part.
+    pub(super) fn warm_edges(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let block = BLOCK_LEN as u64;
+        for edge in [offset, offset + len] {
+            if len > 0 && !edge.is_multiple_of(block) {
+                let mut data = [0; BLOCK_LEN];
+                let read = self.read_blocks(edge / block, &mut data);
+                atrest_secret::wipe(&mut data);
+                read?;
             }
-            found
+        }
+        Ok(())
+    }
+
+    fn read_blocks(&self, first: u64, out: &mut [u8]) -> Result<(), VolumeError> {
+        let end = first + (out.len() / BLOCK_LEN) as u64;
+        let (from, until) = self.warm.ahead(first, end);
+        let (mut taken, ahead, objects) = {
+            let mut core = self.core()?;
+            let mut taken = Taken { cache: &self.cache, pieces: Vec::new(), others: Vec::new() };
+            core.take_on(first, end, &mut taken, Some(&mut *out))?;
+            let mut ahead = Taken { cache: &self.cache, pieces: Vec::new(), others: Vec::new() };
+            let until = until.min(core.state.blocks);
+            if from < until {
+                // intended: what lies ahead is not asked for yet.
+                let _ = core.take_on(from, until, &mut ahead, None);
+            }
+            if taken.pieces.is_empty() && taken.others.is_empty() && ahead.pieces.is_empty() {
+                return Ok(());
+            }
+            (taken, ahead, core.objects.clone())
         };
-        let found = thread::scope(|scope| {
-            // intended: where no more threads can be made, those that there are do it.
-            let spawned = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
-            let others: Vec<_> = (1..warm.parallel.min(pieces.len())).map_while(spawned).collect();
-            let mut found = work();
-            // intended: a thread that panicked has found nothing.
-            others.into_iter().for_each(|other| found.extend(other.join().unwrap_or_default()));
-            found
-        });
-        let Ok(mut core) = self.core() else { return };
-        for (salt, slot, data) in found {
-            core.cache.keep((salt, slot), 1, data);
+        self.fetch_ahead(ahead, &objects);
+        match self.fetch(&mut taken, &objects, first, out) {
+            // Its object may have been collected since: then it lies elsewhere now.
+            Err(VolumeError::Missing { .. }) => {
+                drop(taken);
+                self.core()?.read(first * BLOCK_LEN as u64, out)
+            }
+            fetched => fetched,
+        }
+    }
+
+    fn fetch(
+        &self,
+        taken: &mut Taken<'_>,
+        objects: &Objects,
+        first: u64,
+        out: &mut [u8],
+    ) -> Result<(), VolumeError> {
+        let next = AtomicUsize::new(0);
+        let pieces = &taken.pieces;
+        let work = || {
+            let mut all = Vec::new();
+            while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let found = piece.fetch(objects);
+                piece.land(&self.cache, found.as_ref().unwrap_or(&Vec::new())); // intended: nothing came.
+                all.push((piece, found));
+            }
+            all
+        };
+        let threads = self.warm.parallel.min(pieces.len());
+        let found = match threads {
+            0 | 1 => work(),
+            _ => thread::scope(|scope| {
+                // intended: where no more threads can be made, those that there are do it.
+                let spawned = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+                let others: Vec<_> = (1..threads).map_while(spawned).collect();
+                let mut found = work();
+                for other in others {
+                    found.extend(other.join().map_err(|_| VolumeError::Broken)?);
+                }
+                Ok::<_, VolumeError>(found)
+            })?,
+        };
+        let mut copy = |block: u64, data: &[u8; BLOCK_LEN]| {
+            let at = (block - first) as usize * BLOCK_LEN;
+            out[at..at + BLOCK_LEN].copy_from_slice(data);
+        };
+        for (piece, found) in found {
+            for (slot, data) in found? {
+                copy(piece.block + u64::from(slot - piece.slot), &data);
+            }
+        }
+        for (block, key) in std::mem::take(&mut taken.others) {
+            match self.cache.wait(&key) {
+                Some(data) => copy(block, &data),
+                None => {
+                    let mut data = [0; BLOCK_LEN];
+                    let read = self.read_blocks_alone(block, &mut data);
+                    copy(block, &data);
+                    atrest_secret::wipe(&mut data);
+                    read?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A block that somebody else was to fetch, and did not.
+    fn read_blocks_alone(&self, block: u64, out: &mut [u8; BLOCK_LEN]) -> Result<(), VolumeError> {
+        let mut taken = Taken { cache: &self.cache, pieces: Vec::new(), others: Vec::new() };
+        let objects = {
+            let mut core = self.core()?;
+            core.take_on(block, block + 1, &mut taken, Some(&mut out[..]))?;
+            core.objects.clone()
+        };
+        self.fetch(&mut taken, &objects, block, out)
+    }
+
+    /// Has pieces fetched by threads that nobody waits for, as many as may run.
+    fn fetch_ahead(&self, mut ahead: Taken<'_>, objects: &Objects) {
+        while let Some(piece) = ahead.pieces.pop() {
+            let running = Running::begin(&self.warm.ahead);
+            if self.warm.ahead.load(Ordering::Relaxed) > 2 * self.warm.parallel {
+                ahead.pieces.push(piece); // it lands with those
+                return;
+            }
+            let (objects, cache) = (objects.clone(), Arc::downgrade(&self.cache));
+            let keys: Vec<Key> = piece.keys().collect();
+            let work = move || {
+                let _running = running;
+                let found = piece.fetch_ahead(&objects);
+                // Whoever has closed the volume meanwhile wants nothing of it.
+                if let Some(cache) = Weak::upgrade(&cache) {
+                    piece.land(&cache, &found);
+                }
+            };
+            if thread::Builder::new().name("ahead".into()).spawn(work).is_err() {
+                self.cache.land(keys.into_iter());
+            }
         }
     }
 }
 
+/// A request that fetches ahead.
+struct Running(Arc<AtomicUsize>);
+
+impl Running {
+    fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Core {
-    /// What of some blocks is neither in memory nor a hole.
-    fn missing(&mut self, first: u64, end: u64) -> Result<Vec<Piece>, VolumeError> {
-        let mut pieces: Vec<Piece> = Vec::new();
+    /// What of some blocks is neither in memory nor a hole, and is to be fetched or waited for. What is in memory is put into `out`.
+    fn take_on(
+        &mut self,
+        first: u64,
+        end: u64,
+        taken: &mut Taken<'_>,
+        mut out: Option<&mut [u8]>,
+    ) -> Result<(), VolumeError> {
         let mut block = first;
         while block < end {
             let (len, place) = self.place(block)?;
             let len = len.min(end - block);
-            if let Whereabouts::Placed(extents::Place::Stored(object, slot)) = place
-                && !self.is_queued(&object)
-            {
-                for (block, slot) in (block..block + len).zip(slot..) {
-                    if self.cache.find(&(object.salt, slot)).is_some() {
-                        continue;
+            let range = |from: u64, len: u64| {
+                let at = (from - first) as usize * BLOCK_LEN;
+                at..at + len as usize * BLOCK_LEN
+            };
+            match place {
+                Whereabouts::Here(data) => {
+                    if let Some(out) = &mut out {
+                        out[range(block, 1)].copy_from_slice(&**data);
                     }
-                    match pieces.last_mut() {
-                        Some(last)
-                            if last.object.salt == object.salt
-                                && last.blocks < PIECE
-                                && last.block + last.blocks == block
-                                && u64::from(last.slot) + last.blocks == u64::from(slot) =>
-                        {
-                            last.blocks += 1;
-                        }
-                        _ => {
-                            let store = self.objects.store_of(&object).clone();
-                            let cipher = self.objects.keys.known(&object)?;
-                            pieces.push(Piece {
-                                store,
-                                cipher,
-                                object: Arc::clone(&object),
-                                slot,
-                                block,
-                                blocks: 1,
-                            });
+                }
+                Whereabouts::Placed(extents::Place::Hole) => {
+                    if let Some(out) = &mut out {
+                        out[range(block, len)].fill(0);
+                    }
+                }
+                Whereabouts::Placed(extents::Place::Stored(object, slot)) if self.is_queued(&object) => {
+                    if let Some(out) = &mut out {
+                        self.read_stored(&object, slot, block, &mut out[range(block, len)])?;
+                    }
+                }
+                Whereabouts::Placed(extents::Place::Stored(object, slot)) => {
+                    for (block, slot) in (block..block + len).zip(slot..) {
+                        match taken.cache.take_off((object.salt, slot)) {
+                            Known::Here(data) => {
+                                if let Some(out) = &mut out {
+                                    out[range(block, 1)].copy_from_slice(&**data);
+                                }
+                            }
+                            Known::Flying if out.is_some() => taken.others.push((block, (object.salt, slot))),
+                            Known::Flying => {}
+                            Known::Nowhere => self.add_to(taken, &object, slot, block)?,
                         }
                     }
                 }
             }
             block += len;
         }
-        Ok(pieces)
+        Ok(())
+    }
+
+    /// A block that is to be fetched: with its neighbours, or alone.
+    fn add_to(
+        &self,
+        taken: &mut Taken<'_>,
+        object: &Arc<Prelude>,
+        slot: u32,
+        block: u64,
+    ) -> Result<(), VolumeError> {
+        if let Some(last) = taken.pieces.last_mut()
+            && last.object.salt == object.salt
+            && last.blocks < PIECE
+            && last.block + last.blocks == block
+            && u64::from(last.slot) + last.blocks == u64::from(slot)
+        {
+            last.blocks += 1;
+            return Ok(());
+        }
+        let cipher = match self.objects.keys.known(object) {
+            Ok(cipher) => cipher,
+            Err(error) => {
+                taken.cache.land(std::iter::once((object.salt, slot)));
+                return Err(error.into());
+            }
+        };
+        taken.pieces.push(Piece { cipher, object: Arc::clone(object), slot, block, blocks: 1 });
+        Ok(())
     }
 
     /// Whether an object waits to be stored.
     fn is_queued(&self, object: &Prelude) -> bool {
-        let mut queue = self.writer.iter().flat_map(|writer| &writer.queue);
-        queue.any(|queued| queued.object.prelude == *object)
+        self.writer.as_ref().is_some_and(|writer| writer.uploads.find(object).is_some())
     }
 }

@@ -1,18 +1,46 @@
 //! Writing: the batch, log objects and their order, flushes and the record.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
 
 use super::batch::Batch;
 use super::core::{Core, Writer};
-use super::objects::Objects;
-use super::{Head, VolumeError, open};
-use crate::format::{BLOCK_LEN, Extent, Kind, Operation, Record, SealedLog, Summary, names, seal_log};
-use crate::store::{Put, StoreError};
+use super::uploads::Uploads;
+use super::{Head, SealedVolume, VolumeError, open};
+use crate::format::{BLOCK_LEN, Extent, Kind, Operation, Record, Summary, seal_log};
 
-/// Bytes that wait to be stored, at most.
-const WAITING: usize = 64 << 20;
+impl SealedVolume {
+    /// Changes the volume. Before, others may go on while this one waits until there is room for what it seals; afterwards it stores that,
+    /// where nobody else does.
+    pub(super) fn change(
+        &self,
+        change: impl FnOnce(&mut Core) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        let Some(uploads) = &self.uploads else { return Err(VolumeError::ReadOnly) };
+        self.core()?.writer()?;
+        self.or_fail(uploads.wait_for_room())?;
+        let changed = self.core().and_then(|mut core| change(&mut core));
+        self.or_fail(uploads.step())?;
+        changed
+    }
+
+    /// Makes everything that was written until now durable, and by policy anchors it. While this waits for the store, others read and write.
+    pub(super) fn make_durable(&self) -> Result<(), VolumeError> {
+        let Some(uploads) = &self.uploads else { return Ok(()) };
+        let number = self.core()?.sealed()?;
+        self.or_fail(uploads.wait_for(number))?;
+        let mut core = self.core()?;
+        core.anchor_stored(false)?;
+        core.checkpoint_if_due()
+    }
+
+    /// What can't be stored ends the session: nothing more is acknowledged.
+    fn or_fail(&self, stored: Result<(), VolumeError>) -> Result<(), VolumeError> {
+        if stored.is_err() {
+            self.core()?.fail();
+        }
+        stored
+    }
+}
 
 impl Core {
     /// What writes, unless it must not.
@@ -62,9 +90,6 @@ impl Core {
             return Ok(());
         }
         self.seal_batch()?;
-        if !self.writer()?.waits_for_more() {
-            self.push()?;
-        }
         // What was written since the last checkpoint is in memory, and there is a bound to that.
         self.checkpoint_if_due()
     }
@@ -107,92 +132,55 @@ impl Core {
         if let Some(observer) = &writer.observer {
             observer.sealed(&sealed.object);
         }
-        writer.queue.push(sealed);
+        writer.uploads.add(sealed);
         writer.since_checkpoint += 1;
         Ok(())
     }
 
-    /// Waits until another number may be under way: so many behind the oldest that is not stored, however many of them are.
+    /// Waits until another number may be under way.
     pub(crate) fn make_room(&mut self) -> Result<(), VolumeError> {
-        let (next, window) = (self.state.successor, self.state.window);
-        let has_room = move |writer: &Writer| {
-            let waiting: usize = writer.queue.iter().map(|sealed| sealed.bytes.len()).sum();
-            let oldest = writer.queue.first().map(|sealed| sealed.object.prelude.number);
-            waiting < WAITING && oldest.is_none_or(|oldest| next < oldest + window)
-        };
-        self.push_until(has_room)
+        let uploads = self.uploads()?;
+        uploads.wait_for_room().inspect_err(|_| self.fail())
     }
 
-    /// Stores what waits, again and again, until `enough`; patience ends with a failed volume.
-    fn push_until(&mut self, enough: impl Fn(&Writer) -> bool) -> Result<(), VolumeError> {
-        let patience = self.objects.patience;
-        let mut tries = 0;
-        let mut last = StoreError::Silent;
-        loop {
-            if enough(self.writer()?) {
-                return Ok(());
-            }
-            if tries == patience.tries.get() {
-                self.fail();
-                return Err(last.into());
-            }
-            if tries > 0 {
-                thread::sleep(patience.pause(tries));
-            }
-            if let Some(error) = self.push()? {
-                last = error;
-            }
-            tries += 1;
-        }
-    }
-
-    /// Tries once to store each object that waits: the same bytes under the same number, or the volume is fenced. Returns why the
-    /// last one of those that still wait does.
-    fn push(&mut self) -> Result<Option<StoreError>, VolumeError> {
-        let Self { objects, writer, .. } = self;
-        let Some(writer) = writer else { return Ok(None) };
-        let kept = store_all(objects, &writer.queue, writer.parallel);
-        let (mut error, mut fence, mut kept) = (None, None, kept.into_iter());
-        writer.queue.retain(|sealed| match kept.next() {
-            Some(Ok(Kept::Stored)) => false,
-            Some(Ok(Kept::Another)) => {
-                fence = Some(sealed.object.prelude.number);
-                true
-            }
-            Some(Err(why)) => {
-                error = Some(why);
-                true
-            }
-            // cannot happen: each has an answer.
-            None => true,
-        });
-        match fence {
-            Some(number) => {
-                self.fail();
-                Err(VolumeError::Fenced { number })
-            }
-            None => Ok(error),
-        }
+    fn uploads(&mut self) -> Result<Arc<Uploads>, VolumeError> {
+        Ok(Arc::clone(&self.writer()?.uploads))
     }
 
     pub(super) fn fail(&mut self) {
         if let Some(writer) = &mut self.writer {
             writer.failed = true;
+            writer.uploads.stop();
         }
     }
 
-    /// Makes everything that was written durable, and by policy anchors it. `force`: whatever the policy says.
-    pub(crate) fn flush(&mut self, force: bool) -> Result<(), VolumeError> {
+    /// Seals what is not sealed, and returns the number up to which everything is to be stored.
+    fn sealed(&mut self) -> Result<u64, VolumeError> {
         if !self.writer()?.batch.is_empty() {
             self.seal_batch()?;
         }
-        self.push_until(|writer| writer.queue.is_empty())?;
-        let head = self.state.head;
+        Ok(self.state.head.number)
+    }
+
+    /// Makes everything that was written durable, and by policy anchors it, while nobody else has the volume. `force`: whatever the policy says.
+    pub(crate) fn flush(&mut self, force: bool) -> Result<(), VolumeError> {
+        let number = self.sealed()?;
+        let uploads = self.uploads()?;
+        uploads.wait_for(number).inspect_err(|_| self.fail())?;
+        self.anchor_stored(force)
+    }
+
+    /// By policy, or by `force`, anchors what is stored without a gap.
+    fn anchor_stored(&mut self, force: bool) -> Result<(), VolumeError> {
         let writer = self.writer()?;
-        if writer.trusted.is_some() && writer.anchored != Some(head) {
+        let stored = writer.uploads.stored();
+        let head = stored.unwrap_or(self.state.head); // intended: all of it is stored.
+        let writer = self.writer()?;
+        // Somebody else may have anchored what came after.
+        if writer.trusted.is_some() && writer.anchored.is_none_or(|anchored| anchored.number < head.number) {
             writer.flushes = writer.flushes.wrapping_add(1);
             if force || writer.flushes.is_multiple_of(writer.anchor_every.get()) {
-                self.anchor(false).inspect_err(|_| self.fail())?;
+                self.anchor(head, false).inspect_err(|_| self.fail())?;
             }
         }
         Ok(())
@@ -223,16 +211,16 @@ impl Core {
         }
     }
 
-    /// Writes the record of the present head. All of the history up to it is stored.
-    pub(crate) fn anchor(&mut self, closed: bool) -> Result<(), VolumeError> {
-        let Head { number, chain } = self.state.head;
+    /// Writes the record of a point of this session. All of the history up to it is stored.
+    pub(crate) fn anchor(&mut self, head: Head, closed: bool) -> Result<(), VolumeError> {
+        let Head { number, chain } = head;
         let session = open::first_of(&self.state.session);
         let record = Record { closed, format: self.objects.keys.format(), number, chain, session };
         let writer = self.writer.as_mut().ok_or(VolumeError::ReadOnly)?;
         if let Some(trusted) = &mut writer.trusted {
             trusted.store(&record.encode())?;
         }
-        writer.anchored = Some(self.state.head);
+        writer.anchored = Some(head);
         Ok(())
     }
 
@@ -240,50 +228,10 @@ impl Core {
         self.flush(true)?;
         let checkpoint = self.checkpoint();
         self.writer()?;
-        let closed = self.anchor(true);
+        let closed = self.anchor(self.state.head, true);
         self.fail();
         checkpoint.and(closed)
     }
-}
-
-/// What became of an object that was to be stored.
-#[derive(Clone, Copy)]
-enum Kept {
-    Stored,
-    /// Another object has its number.
-    Another,
-}
-
-/// Tries once to store each object, so many at once. The answers are in their order.
-fn store_all(objects: &Objects, queue: &[SealedLog], parallel: usize) -> Vec<Result<Kept, StoreError>> {
-    let store = |sealed: &SealedLog| {
-        let name = names::log(sealed.object.prelude.number);
-        match objects.store.put_new(&name, &sealed.bytes)? {
-            Put::Stored => Ok(Kept::Stored),
-            Put::Exists if objects.holds(&name, &sealed.bytes)? => Ok(Kept::Stored),
-            Put::Exists => Ok(Kept::Another),
-        }
-    };
-    let threads = parallel.min(queue.len());
-    if threads < 2 {
-        return queue.iter().map(store).collect();
-    }
-    let answers: Vec<_> = queue.iter().map(|_| Mutex::new(Err(StoreError::Silent))).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some((sealed, answer)) =
-            queue.iter().zip(&answers).nth(next.fetch_add(1, Ordering::Relaxed))
-        {
-            *answer.lock().unwrap_or_else(PoisonError::into_inner) = store(sealed); // intended: nobody else has it.
-        }
-    };
-    thread::scope(|scope| {
-        // intended: this thread is one of them, and where no more can be made, those that there are do it.
-        let _ = (1..threads).try_for_each(|_| thread::Builder::new().spawn_scoped(scope, work).map(drop));
-        work();
-    });
-    let told = |answer: Mutex<_>| answer.into_inner().unwrap_or_else(PoisonError::into_inner); // intended: it is whole.
-    answers.into_iter().map(told).collect()
 }
 
 fn blocks_of(batch: &Batch) -> Vec<(u64, &[u8; BLOCK_LEN])> {

@@ -59,7 +59,11 @@ impl ObjectStore for Failing {
 }
 
 fn patience(tries: u32) -> Patience {
-    Patience { tries: NonZeroU32::new(tries).expect("not 0"), first_pause: Duration::ZERO }
+    Patience {
+        tries: NonZeroU32::new(tries).expect("not 0"),
+        first_pause: Duration::ZERO,
+        ..Patience::default()
+    }
 }
 
 fn new(letter: u8) -> NewHeader {

@@ -15,3 +15,4 @@ mod parallel;
 mod rig;
 mod size;
 mod vectors;
+mod waiting;

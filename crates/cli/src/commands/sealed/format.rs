@@ -8,7 +8,7 @@ use atrest_engine::{TrustedFile, TrustedFileError};
 use atrest_open::sealed::Place;
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{BLOCK_LEN, Kind, MOST_BLOCKS};
-use atrest_sealedvolume::volume::OpenError;
+use atrest_sealedvolume::volume::{OpenError, Settings};
 use atrest_secret::OsRandom;
 use atrest_volume::{FormatError, FormatOptions, VolumeKey};
 use serde_json::json;
@@ -126,7 +126,7 @@ pub(super) fn look(place: &Place) -> Result<(), Failure> {
                     return taken("a volume is there already", "name another prefix");
                 }
             }
-            Ok(store.probe()?)
+            Ok(Settings::default().patience.again(|| store.probe())?)
         }
     }
 }

@@ -8,6 +8,7 @@ mod rekey;
 mod space;
 
 use std::path::Path;
+use std::time::Duration;
 
 use atrest_device::LockMode;
 use atrest_engine::TrustedFile;
@@ -17,7 +18,7 @@ use atrest_open::sealed::{SealedError, SealedOptions};
 use atrest_s3::S3Error;
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::store::StoreError;
-use atrest_sealedvolume::volume::{Freshness, OpenError, VolumeError};
+use atrest_sealedvolume::volume::{Freshness, OpenError, Patience, VolumeError};
 
 use atrest_volume::VolumeKey;
 
@@ -67,7 +68,9 @@ pub fn with_options(held: Held, path: &Path, args: &UnlockArgs, wanted: Use) -> 
         Some(store) => Freshness::Record(Box::new(trusted(store, write)?)),
         None => Freshness::Nothing,
     };
-    Ok(held.with_sealed(SealedOptions { freshness, snapshot: args.snapshot.clone() }))
+    let deadline = Duration::from_secs(args.patience.0.into());
+    let patience = Patience { deadline, ..Patience::default() };
+    Ok(held.with_sealed(SealedOptions { freshness, snapshot: args.snapshot.clone(), patience }))
 }
 
 /// The trusted store that a file is.

@@ -158,7 +158,11 @@ impl World {
             cached_blocks: *self.random.pick(&[0, 3, 100]),
             cached_map: *self.random.pick(&[1, 20_000]),
             map_buffer: *self.random.pick(&[0, 4, 12, 8192]),
-            patience: Patience { tries: NonZeroU32::new(5).expect("not 0"), first_pause: none },
+            patience: Patience {
+                tries: NonZeroU32::new(5).expect("not 0"),
+                first_pause: none,
+                ..Patience::default()
+            },
             ..Settings::default()
         }
     }

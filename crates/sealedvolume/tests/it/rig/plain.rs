@@ -82,6 +82,10 @@ impl Plain {
 
 /// Batches of so many blocks, and a store that is asked twice.
 pub fn settings(batch: usize) -> Settings {
-    let patience = Patience { tries: NonZeroU32::new(2).expect("not 0"), first_pause: Duration::ZERO };
+    let patience = Patience {
+        tries: NonZeroU32::new(2).expect("not 0"),
+        first_pause: Duration::ZERO,
+        ..Patience::default()
+    };
     Settings { batch, patience, checkpoint_every: 16, ..Settings::default() }
 }

@@ -160,7 +160,8 @@ impl Inner {
         }
         if self.mode == Mode::Evil && chance < 16 {
             self.counts.lies += 1;
-            if self.random.below(3) == 0 {
+            // Not of a put without a condition: whoever sent that is told that it is stored, and then an honest store has it.
+            if create && self.random.below(3) == 0 {
                 return Ok(Put::Exists);
             }
             self.honest.insert(name.to_owned(), Arc::clone(object));
