@@ -65,7 +65,7 @@ change() { # what is done to the mapping `volume` while it is open, in turns by 
 }
 
 # Before there is any mapping.
-[ -z "$($atrest status)" ] || fail "status: $($atrest status)"
+$atrest status | grep -q "^nothing is open" || fail "status: $($atrest status)"
 [ "$($atrest status --json)" = "[]" ] || fail "status: $($atrest status --json)"
 
 while read -r name device options; do

@@ -14,7 +14,10 @@ impl Rewriting<'_> {
     /// [`ReencryptError::Wipe`] if the old head or the old keyslots could not be wiped,
     /// [`ReencryptError::Change`] if the header can't be written. The data is complete all the same.
     pub fn finish(&mut self) -> Result<(), ReencryptError> {
-        if let Some((offset, len)) = self.course.left_behind() {
+        let left = self.course.left_behind();
+        // The last zone is read there until the header no longer says that it is under way.
+        let read_until_then = self.course.kind == Kind::BehindHeader;
+        if let Some((offset, len)) = left.filter(|_| !read_until_then) {
             media::wipe(self.devices.data, offset, len).map_err(wipe_error)?;
         }
         if let Some(moved) = &self.course.state.moved
@@ -45,6 +48,9 @@ impl Rewriting<'_> {
             next = next.without_digest(digest);
         }
         self.commit(next.finish().map_err(ChangeError::Header)?)?;
+        if let Some((offset, len)) = left.filter(|_| read_until_then) {
+            media::wipe(self.devices.data, offset, len).map_err(wipe_error)?;
+        }
         self.forget_old_key(area, size)
     }
 
