@@ -17,7 +17,7 @@ pub enum Manner {
     Silent,
     /// The first half of its body comes, and the connection ends.
     Half,
-    /// The same, and nothing says how long the body is: an end that nobody has announced.
+    /// Half of its body comes, and nothing says how long the body is: an end that nobody has announced.
     HalfWithoutLength,
 }
 
