@@ -35,6 +35,8 @@ const PUBLIC: &[(&str, &str)] = &[
     ("cli/src/args/initramfs.rs ContentsArgs", "names of key files"),
     ("cli/src/args/secrets.rs NewPassphraseArgs", "the name of a key in the kernel's keyring"),
     ("cli/src/args/secrets.rs PassphraseArgs", "the same"),
+    ("cli/src/args/secrets.rs PassphraseFrom", "the name of a keyring, and of what is in it"),
+    ("cli/src/config/keys.rs Key", "the name of a line of the configuration"),
     ("cli/src/secrets.rs Source", "the same"),
     ("cli/src/args/token.rs TokenAddArgs", "the name of a key in the kernel's keyring"),
     ("format/src/luks2/policy.rs HeaderPolicy", "the identifier of a key, which tells nothing of it"),
