@@ -183,6 +183,8 @@ mod tests {
             "/dev/sdx /mnt -n -v -o ro,noauto,x-systemd.automount,key-file=/k,driver=loop,noexec,nodev",
             "mount --daemon --quiet --read-only --key-file=/k --loop --driver-options=noexec,nodev -- /dev/sdx /mnt",
         );
+        mounts("/dev/sdx /mnt -o exec,noexec", "mount --daemon --quiet --noexec -- /dev/sdx /mnt");
+        mounts("/dev/sdx /mnt -o noexec,exec", "mount --daemon --quiet -- /dev/sdx /mnt");
         mounts(
             "photos /mnt -r -t fuse.atrest -o passphrase-from=keyring:a:b,driver=fuse2fs",
             "mount --daemon --quiet --read-only --passphrase-from=keyring:a:b --driver=fuse2fs -- photos /mnt",

@@ -86,10 +86,14 @@ pub fn start(
 ) -> Result<Started, Failure> {
     // They decrypt for our readers; a driver shows what is there.
     fscrypt::refuse(&args.partition.fscrypt)?;
+    let mut extra = args.by.driver_options.clone();
+    if args.noexec {
+        extra.push("noexec".into());
+    }
     let options = Options {
         read_only: args.read_only || device.is_read_only(),
         allow_other: args.by.allow_other,
-        extra: args.by.driver_options.clone(),
+        extra,
     };
     let disk = Arc::new(Watched::new(device));
     let plan = Plan {

@@ -67,6 +67,30 @@ mount -f -t atrest card.img mnt -o key-file=missing && echo fake
     assert!(ran.stderr.contains("missing: there is no such key file"), "{}", ran.stderr);
 }
 
+#[test]
+fn noexec_holds_whoever_shows_the_files() {
+    let scratch = card();
+    scratch.file("pass", b"correct horse");
+    let ran = with_helper(
+        &scratch,
+        r#"
+mkdir lower shown
+folder() { "$ATREST" mount lower shown --daemon --quiet --ecryptfs-passphrase-file pass "$@" > told; }
+folder --noexec
+findmnt -no OPTIONS shown | tr , '\n' | grep exec
+"$ATREST" close lower --quiet
+folder
+findmnt -no OPTIONS shown | tr , '\n' | grep exec || echo may run
+"$ATREST" close lower --quiet
+mount -t atrest card.img mnt -o key-file=key,noexec
+findmnt -no OPTIONS mnt | tr , '\n' | grep exec
+umount mnt
+"#,
+    )
+    .ok();
+    assert_eq!(ran.stdout, "noexec\nmay run\nnoexec\n");
+}
+
 /// `atrest` as a user with this configuration directory.
 fn user(scratch: &Scratch, words: &[&str]) -> Ran {
     let program = scratch.program(env!("CARGO_BIN_EXE_atrest")).args(words);

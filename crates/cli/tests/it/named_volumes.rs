@@ -148,6 +148,10 @@ fn what_destroys_shows_what_a_name_stands_for() {
         "encrypt zero photos --key-file key",
         "encrypt --in-place photos --key-file key",
         "header restore photos backup",
+        "key kill photos 0",
+        "key remove photos --key-file key",
+        "reencrypt photos --reduce-device-size 1M --key-file key",
+        "reencrypt photos --decrypt --header away --key-file key",
     ] {
         let asked = run(&scratch, words).fails(1, "there is no terminal to ask on");
         assert!(asked.stderr.contains(&format!("photos stands for {vol} (")), "{words}: {}", asked.stderr);

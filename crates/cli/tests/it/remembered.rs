@@ -150,6 +150,13 @@ fn without_a_bus_or_the_program_it_is_said_what_is_missing() {
     let absent = ask(None, Some("/nonexistent"))
         .fails(4, "secret-tool, which asks the secret service, is not installed");
     assert!(absent.stderr.contains("apt-get install libsecret-tools"), "{}", absent.stderr);
+    // What it could not remove may still be there.
+    scratch.bash("mkdir bin && printf '#!/bin/sh\\necho locked >&2; exit 1\\n' > bin/secret-tool && chmod +x bin/secret-tool").ok();
+    let mut program = scratch.program(env!("CARGO_BIN_EXE_atrest")).args(["key", "forget", "vol"]);
+    program = program.env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent");
+    program = program.env("PATH", scratch.path("bin").display().to_string());
+    let forgot = crate::common::Ran::from(program.without_terminal().run());
+    forgot.fails(2, "the secret service does not remove the passphrase: locked");
     // A volume without a header has no UUID to find it by.
     scratch.file("noise", [7; 4096]);
     let plain = ["ls", "noise", "--type", "plain", "-c", "aes-xts-plain64", "--passphrase-from", "keyring"];
