@@ -9,6 +9,7 @@ use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
 use atrest_sealedvolume::volume::Access;
 
 use crate::rig::plain::Plain;
+use crate::rig::through::through;
 
 const HONEST: u8 = 0;
 const REFUSES: u8 = 1;
@@ -51,25 +52,7 @@ impl ObjectStore for Refusing {
         Err(StoreError::Silent)
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.inner.put(name, bytes)
-    }
-
-    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(name, most)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get_range(name, offset, len)
-    }
-
-    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        self.inner.list_after(kind, after)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), StoreError> {
-        self.inner.delete(name)
-    }
+    through!(inner: put, get, get_range, list_after, delete);
 }
 
 /// Blocks in a leaf of the map.

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use atrest_device::{BlockDevice as _, Cause};
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{Keys, Kind};
+use atrest_sealedvolume::format::Keys;
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
 use atrest_sealedvolume::volume::{Access, Freshness, OpenError, Rewritten, Settings, Stores, VolumeError};
 use atrest_secret::VolumeKey;
 use atrest_testkit::{Campaign, Random};
 
 use crate::rig::plain::{Cell, Plain, settings};
+use crate::rig::through::through;
 
 const BLOCKS: u64 = (1 << 18) + 20;
 /// In several leaves, and below two branches.
@@ -181,21 +182,7 @@ impl ObjectStore for Failing {
         self.inner.put(name, bytes)
     }
 
-    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(name, most)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get_range(name, offset, len)
-    }
-
-    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        self.inner.list_after(kind, after)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), StoreError> {
-        self.inner.delete(name)
-    }
+    through!(inner: get, get_range, list_after, delete);
 }
 
 /// The volume key that the header holds, which opens the volume.

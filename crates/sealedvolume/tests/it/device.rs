@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use atrest_device::{BlockDevice as _, Cause, Extent, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{Keys, Kind};
-use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
+use atrest_sealedvolume::store::{MemoryStore, ObjectStore, StoreError};
 use atrest_sealedvolume::volume::{Access, Freshness, OpenError, Settings, VolumeError};
 use atrest_secret::VolumeKey;
 use atrest_testkit::{Campaign, Random};
 
 use crate::rig::bytes;
 use crate::rig::plain::{Cell, Plain, settings};
+use crate::rig::through::through;
 
 const BLOCKS: u64 = 64;
 const SIZE: u64 = BLOCKS * 4096;
@@ -386,31 +387,13 @@ struct Meanwhile {
 }
 
 impl ObjectStore for Meanwhile {
-    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
-        self.store.put_new(name, bytes)
-    }
-
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.store.put(name, bytes)
-    }
-
-    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.store.get(name, most)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.store.get_range(name, offset, len)
-    }
-
     fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
         let happens = self.happens.lock().expect("the hook").take();
         happens.into_iter().for_each(|happens| happens());
         self.store.list_after(kind, after)
     }
 
-    fn delete(&self, name: &str) -> Result<(), StoreError> {
-        self.store.delete(name)
-    }
+    through!(store: put_new, put, get, get_range, delete);
 }
 
 /// Who opens while somebody writes has read a record that is older than what the store shows then.

@@ -11,6 +11,8 @@ use atrest_sealedvolume::header::{HEADER_LEN, HeaderObject, NewHeader, Replaced}
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
 use atrest_sealedvolume::volume::Patience;
 
+use crate::rig::through::through;
+
 /// A store of which a request fails, before it is done or after it was.
 struct Failing {
     inner: MemoryStore,
@@ -114,29 +116,11 @@ fn a_change_that_any_request_fails_leaves_the_old_header_or_the_new_one() {
 struct Keeping(MemoryStore);
 
 impl ObjectStore for Keeping {
-    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
-        self.0.put_new(name, bytes)
-    }
-
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.0.put(name, bytes)
-    }
-
-    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.get(name, most)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.get_range(name, offset, len)
-    }
-
-    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        self.0.list_after(kind, after)
-    }
-
     fn delete(&self, _: &str) -> Result<(), StoreError> {
         Err(StoreError::Refused { status: 403 })
     }
+
+    through!(0: put_new, put, get, get_range, list_after);
 }
 
 #[test]

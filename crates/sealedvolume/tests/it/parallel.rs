@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use atrest_device::BlockDevice;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{Keys, Kind};
+use atrest_sealedvolume::format::Keys;
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
 use atrest_sealedvolume::volume::{Access, Freshness, Settings};
 use atrest_secret::VolumeKey;
+
+use crate::rig::through::through;
 
 const MIB: usize = 1 << 20;
 
@@ -54,14 +56,6 @@ impl ObjectStore for Meeting {
         self.objects.put_new(name, bytes)
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.objects.put(name, bytes)
-    }
-
-    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.objects.get(name, most)
-    }
-
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
         self.meet();
         self.ranges.fetch_add(1, Ordering::Relaxed);
@@ -74,13 +68,7 @@ impl ObjectStore for Meeting {
         Ok(found)
     }
 
-    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        self.objects.list_after(kind, after)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), StoreError> {
-        self.objects.delete(name)
-    }
+    through!(objects: put, get, list_after, delete);
 }
 
 fn keys() -> Keys {

@@ -14,6 +14,8 @@ use atrest_sealedvolume::volume::{Access, Freshness, Patience, Settings};
 use atrest_secret::VolumeKey;
 use atrest_testkit::wait_until;
 
+use crate::rig::through::through;
+
 /// A store whose requests wait while it is closed: puts, or gets.
 #[derive(Default)]
 struct Gated {
@@ -51,14 +53,6 @@ impl ObjectStore for Gated {
         self.objects.put_new(name, bytes)
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.objects.put(name, bytes)
-    }
-
-    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.objects.get(name, most)
-    }
-
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
         self.gets.fetch_add(1, Ordering::SeqCst);
         self.pass(|closed| closed.1);
@@ -79,9 +73,7 @@ impl ObjectStore for Gated {
         self.objects.list_some(kind, after)
     }
 
-    fn delete(&self, name: &str) -> Result<(), StoreError> {
-        self.objects.delete(name)
-    }
+    through!(objects: put, get, delete);
 }
 
 /// A store that refuses one name.
@@ -99,25 +91,7 @@ impl ObjectStore for Refusing {
         }
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.objects.put(name, bytes)
-    }
-
-    fn get(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.objects.get(name, most)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.objects.get_range(name, offset, len)
-    }
-
-    fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        self.objects.list_after(kind, after)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), StoreError> {
-        self.objects.delete(name)
-    }
+    through!(objects: put, get, get_range, list_after, delete);
 }
 
 const WINDOW: u8 = 4;

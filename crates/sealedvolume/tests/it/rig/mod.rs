@@ -2,6 +2,7 @@
 
 pub mod bytes;
 pub mod plain;
+pub mod through;
 pub mod trusted;
 pub mod truth;
 pub mod wild;
