@@ -133,8 +133,11 @@ fn run(words: Vec<OsString>) -> ExitCode {
 /// Completes what is asked for by the configuration.
 #[cfg(feature = "whole")]
 fn prepare(cli: &mut Cli, output: &Output) -> Result<(), Failure> {
-    // These say nothing of volumes, and help to mend a configuration.
-    if matches!(cli.command, Command::Completions(_) | Command::Man(_) | Command::Config(_)) {
+    // These open no volume, and help to mend a configuration.
+    if matches!(
+        cli.command,
+        Command::Complete(_) | Command::Completions(_) | Command::Man(_) | Command::Config(_)
+    ) {
         return Ok(());
     }
     let config = config::Config::load(cli.global.config.as_deref())?;

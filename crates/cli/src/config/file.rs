@@ -21,10 +21,14 @@ pub fn place(named: Option<&Path>) -> Option<(PathBuf, bool)> {
     if let Some(path) = env::var_os(VARIABLE) {
         return (!path.is_empty()).then(|| (path.into(), true));
     }
+    Some((base()?.join("atrest/config.toml"), false))
+}
+
+/// Where the user's configurations are, if the environment says so.
+pub fn base() -> Option<PathBuf> {
     // What is no absolute path counts nothing, says the XDG Base Directory Specification.
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
-    Some((base.join("atrest/config.toml"), false))
+    absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))
 }
 
 /// The file and its text. `None` if nobody named one and there is none in its usual place.
@@ -50,9 +54,10 @@ pub fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> 
     let real = path.canonicalize().map_err(|error| Failure::io(&error).at(&path))?;
     if let Some(directory) = real.parent() {
         let found = directory.metadata().map_err(|error| Failure::io(&error).at(directory))?;
-        if !is_sticky(&found) {
-            believe(&found, "the directory of the configuration").map_err(|failure| failure.at(directory))?;
-        }
+        let what = "the directory of the configuration";
+        // In a sticky one nobody but its owner renames what belongs to others.
+        let believed = if is_sticky(&found) { owned(&found, what) } else { believe(&found, what) };
+        believed.map_err(|failure| failure.at(directory))?;
     }
     let mut text = String::new();
     let read = file.by_ref().take(LONGEST + 1).read_to_string(&mut text);
@@ -72,21 +77,26 @@ fn without_waiting() -> i32 {
     i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0) // intended: without it the file opens as well.
 }
 
-/// In such a directory nobody renames what belongs to others.
 fn is_sticky(found: &Metadata) -> bool {
     found.mode() & 0o1000 != 0
 }
 
 /// Fails if anybody but this user and root can write it: it says which devices are opened and written.
 fn believe(found: &Metadata, what: &str) -> Result<(), Failure> {
+    owned(found, what)?;
+    if found.mode() & 0o022 != 0 {
+        return Err(Failure::new(Code::Refused, format!("others can write {what}"))
+            .hint("take that from them first: chmod go-w"));
+    }
+    Ok(())
+}
+
+/// Fails if it belongs to neither this user nor root.
+fn owned(found: &Metadata, what: &str) -> Result<(), Failure> {
     let user = rustix::process::geteuid().as_raw();
     if found.uid() != user && found.uid() != 0 {
         return Err(Failure::new(Code::Refused, format!("{what} belongs to another user ({})", found.uid()))
             .hint(format!("--config FILE or {VARIABLE} names your own; --config '' reads none")));
-    }
-    if found.mode() & 0o022 != 0 {
-        return Err(Failure::new(Code::Refused, format!("others can write {what}"))
-            .hint("take that from them first: chmod go-w"));
     }
     Ok(())
 }

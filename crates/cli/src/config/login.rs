@@ -107,9 +107,7 @@ fn unit_name(args: &MountArgs) -> String {
 
 /// Where the user's units are.
 fn units() -> Result<PathBuf, Failure> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
-    let base = base
+    let base = super::file::base()
         .ok_or_else(|| Failure::parameters("it is not known where the user's units are").hint("set HOME"))?;
     Ok(base.join("systemd/user"))
 }

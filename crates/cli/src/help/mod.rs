@@ -24,8 +24,7 @@ fn shaped(root: Command) -> Command {
 
 /// The lines below "Examples:" in the long help of a command. An example that goes on in the next line is one.
 pub fn examples(command: &Command) -> Vec<String> {
-    // intended: a command without a longer help has no examples.
-    let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let text = behind_long_help(command);
     let Some((_, lines)) = text.split_once("Examples:\n") else { return Vec::new() };
     let mut examples: Vec<String> = Vec::new();
     for line in lines.lines().map(|line| line.strip_prefix("  ").unwrap_or(line)) {
@@ -40,10 +39,14 @@ pub fn examples(command: &Command) -> Vec<String> {
     examples
 }
 
+fn behind_long_help(command: &Command) -> String {
+    // intended: a command without a longer help has no examples.
+    command.get_after_long_help().map(ToString::to_string).unwrap_or_default()
+}
+
 /// What the long help says in front of its examples.
 pub fn notes(command: &Command) -> String {
-    // intended: a command without a longer help has no examples.
-    let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let text = behind_long_help(command);
     let notes = text.split_once("Examples:\n").map_or(text.as_str(), |(notes, _)| notes);
     notes.trim().to_owned()
 }

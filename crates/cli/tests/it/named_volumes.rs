@@ -191,6 +191,13 @@ fn a_configuration_that_others_could_have_written_is_refused() {
     mode(&directory, 0o755);
     run(&scratch, "uuid photos").ok();
     if rustix::process::geteuid().is_root() {
+        // Who owns a sticky directory renames what is in it.
+        mode(&directory, 0o1777);
+        run(&scratch, "uuid photos").ok();
+        std::os::unix::fs::chown(&directory, Some(12345), None).expect("another owner");
+        run(&scratch, "uuid photos").fails(2, "the directory of the configuration belongs to another user");
+        std::os::unix::fs::chown(&directory, Some(0), None).expect("the old owner");
+        mode(&directory, 0o755);
         std::os::unix::fs::chown(&file, Some(12345), None).expect("another owner");
         run(&scratch, "uuid photos").fails(2, "the configuration belongs to another user (12345)");
         run(&scratch, "uuid vol --config").fails(1, "--config");
@@ -201,6 +208,7 @@ fn a_configuration_that_others_could_have_written_is_refused() {
     Ran::from(nowhere.run()).reports(0);
     // What has nothing to do with volumes goes on.
     scratch.bash("\"$ATREST\" completions bash > /dev/null").ok();
+    run(&scratch, "complete -- atrest close").ok();
 }
 
 #[test]
