@@ -167,7 +167,7 @@ fn stopped_between_zones_it_is_opened_as_it_is_and_resumed() {
 #[test]
 fn what_was_flushed_is_there_after_a_power_loss() {
     let mut visited = 0;
-    Campaign::new("power loss during online re-encryption", 2, 200).run(|seed, _| {
+    Campaign::new("power loss during online re-encryption", 1, 200).run(|seed, _| {
         let job = JOBS[(seed as usize - 1) % JOBS.len()];
         let bench = fresh(job);
         let mut client = Client::new(seed);

@@ -26,7 +26,7 @@ struct Build {
 
 #[test]
 fn each_feature_builds_alone_for_a_cortex_m0() {
-    Campaign::matrix("features alone", 6).over(&builds(), |build| {
+    Campaign::matrix("features alone", 3).over(&builds(), |build| {
         let outcome = cargo()
             .words("check --quiet --locked --offline --no-default-features --package")
             .arg(format!("atrest-{}", build.name))
