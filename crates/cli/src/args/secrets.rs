@@ -104,7 +104,7 @@ pub struct SecretArgs {
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
     /// Open with the volume key in this file instead of a passphrase. In BitLocker and FileVault nothing verifies it: such a volume is written
-    /// only if it begins as a file system does.
+    /// only if it begins as a filesystem does.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "passphrase_from", "words"])]
     pub volume_key_file: Option<PathBuf>,
     /// Open with the volume key that is this key of the kernel's keyring: a number, %TYPE:DESCRIPTION, or the description of one of type

@@ -152,7 +152,7 @@ fn write(path: &Path, image: &Image, mode: u32, contents: &Contents, output: &Ou
             path.display(),
             counted(contents.keys.len() as u64, "key file", "key files")
         ));
-        // The umask can only take permissions away; another file system may know none.
+        // The umask can only take permissions away; another filesystem may know none.
         let mode = fs::metadata(path).map_err(|error| Failure::io(&error).at(path))?.permissions().mode();
         if mode & 0o077 != 0 {
             output.warn(format_args!("{} can be read by others than its owner", path.display()));
