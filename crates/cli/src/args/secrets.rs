@@ -113,6 +113,18 @@ pub struct SecretArgs {
     pub volume_key_keyring: Option<keyring::Name>,
 }
 
+/// What opens a keyslot: a passphrase or a token, or what stands for both, the volume key.
+#[derive(Args, Clone, Debug)]
+pub struct KeyslotArgs {
+    /// Try this keyslot only.
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
+}
+
 /// Tokens of the header, which may have the passphrase (LUKS2).
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Tokens (LUKS2)")]

@@ -230,6 +230,12 @@ impl From<CompressionKind> for Compression {
 impl From<InitramfsError> for Failure {
     fn from(error: InitramfsError) -> Self {
         match &error {
+            InitramfsError::Modules(ModuleError::Read { path, cause })
+                if cause.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Self::new(Code::Device, format!("{}: no modules of a kernel are there", path.display()))
+                    .hint("--modules-dir is the directory of the kernel that will boot, as in /lib/modules/6.1.0-50-arm64")
+            }
             InitramfsError::Read { path, cause }
             | InitramfsError::Modules(ModuleError::Read { path, cause }) => Self::io(cause).at(path),
             InitramfsError::NotStatic { .. } => {
