@@ -513,8 +513,8 @@ impl From<TreeError> for Failure {
             TreeError::Exists => Self::new(Code::Busy, error).hint("--yes replaces it"),
             TreeError::IsADirectory => Self::new(Code::Device, error).hint("cp -r copies directories"),
             TreeError::ReadOnly => Self::new(Code::Refused, error).hint(
-                "ext4 is read here, and files in it are only overwritten; to make some, serve the volume by `atrest open --fuse DIR` and, \
-                 as root, mount -o loop DIR/volume /mnt",
+                "ext4 is read here, and files in it are only overwritten; `atrest mount VOLUME DIR --driver` makes some, by fuse2fs. As root, \
+                 `atrest open VOLUME --fuse DIR` and mount -o loop DIR/volume /mnt do, too",
             ),
             TreeError::NoSpace => Self::new(Code::Device, error).hint("remove something first, or use a larger medium; what was there is unharmed"),
             TreeError::LargerThanDevice { .. } => Self::new(Code::Device, error).hint("was the image or card cut off?"),

@@ -69,7 +69,11 @@ impl Failure {
         if let Some(parent) = parent.filter(|parent| self.missing && !parent.exists()) {
             self.missing = false;
             self.what = format!("{}: there is no such directory", parent.display());
-            return self.hint(format!("make it first: mkdir -p {}", parent.display()));
+            // Whether something was to be read there or made, nobody has told us.
+            return self.hint(format!(
+                "is the path right? For a new file make it first: mkdir -p {}",
+                parent.display()
+            ));
         }
         self.missing = false;
         if !self.what.is_empty() {

@@ -215,16 +215,20 @@ impl Output {
 
     /// Goes on only if the user types YES, or said so in advance.
     pub fn confirm(&self, warning: &str) -> Result<(), Failure> {
+        // cryptsetup's -q answers all questions.
+        let quiet = if self.quiet { "; -q is --quiet here, and answers no question" } else { "" };
+        self.confirm_or(warning, || format!("pass --yes if that is meant{quiet}"))
+    }
+
+    /// [`confirm`](Self::confirm), with what to do where there is no terminal to ask on.
+    pub fn confirm_or(&self, warning: &str, instead: impl FnOnce() -> String) -> Result<(), Failure> {
         // cryptsetup asks only people; its scripts count on that.
         if self.yes || self.reads_lines() {
             return Ok(());
         }
         let warning = plain(warning);
         let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| {
-            // cryptsetup's -q answers all questions.
-            let quiet = if self.quiet { "; -q is --quiet here, and answers no question" } else { "" };
-            Failure::parameters(format!("{warning}; there is no terminal to ask on"))
-                .hint(format!("pass --yes if that is meant{quiet}"))
+            Failure::parameters(format!("{warning}; there is no terminal to ask on")).hint(instead())
         })?;
         let mut answer = String::new();
         write!(&terminal, "WARNING: {warning}.\nType YES in capital letters to go on: ")?;

@@ -1,6 +1,7 @@
 //! Passphrases and volume keys from terminals, files and file descriptors, straight into locked memory.
 //! What counts as the passphrase in each case is cryptsetup's rule, written down in docs/CLI.md.
 
+mod asked_program;
 pub mod service;
 
 use std::fs::File;

@@ -195,7 +195,10 @@ fn in_the_parsers_words(error: &clap::Error) -> Failure {
     let mut advice: Vec<String> = Vec::new();
     for paragraph in paragraphs {
         for tip in paragraph.lines().filter_map(|line| line.trim().strip_prefix("tip: ")) {
-            advice.push(tip.to_owned());
+            // Hardly anybody means a value that begins like an option.
+            if !tip.starts_with("to pass '-") {
+                advice.push(tip.to_owned());
+            }
         }
     }
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
@@ -248,11 +251,28 @@ pub fn answer(error: &clap::Error) -> Option<Failure> {
             let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
                 return None;
             };
+            // `--any N FACTOR... PATH` takes the path for one more factor.
+            if missing.iter().any(|arg| arg == "<PATH>")
+                && error.to_string().contains(" key add ")
+                && used(error, "--any")
+            {
+                return Some(
+                    Failure::parameters(
+                        "the volume is missing: --any takes every word behind it for a factor",
+                    )
+                    .hint("name the volume first: atrest key add VOLUME --any 2 tpm2 passphrase"),
+                );
+            }
             let is_face = |arg: &String| arg.contains("--nbd") && arg.contains("--fuse");
             missing.iter().any(is_face).then(no_face)
         }
         _ => None,
     }
+}
+
+/// Whether an option was given, as the usage of what was given tells.
+fn used(error: &clap::Error, option: &str) -> bool {
+    error.to_string().lines().any(|line| line.starts_with("Usage: ") && line.contains(option))
 }
 
 /// What is said where nothing says how a volume is served.

@@ -1,4 +1,4 @@
-//! Who serves the file system inside a volume.
+//! Who serves the filesystem inside a volume.
 
 use atrest_attach::driver::Program;
 use clap::{Args, ValueEnum};

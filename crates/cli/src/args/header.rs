@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::key::TargetArgs;
 use super::open::VolumeType;
-use super::secrets::{PassphraseArgs, SecretArgs, TokenArgs};
+use super::secrets::{KeyslotArgs, PassphraseArgs};
 use super::size::parse_size;
 use super::tcrypt::TcryptTargetArgs;
 
@@ -175,13 +175,8 @@ pub struct HeaderPinArgs {
     /// Show what was changed since the header was pinned, ask, and pin it as it is now.
     #[arg(long)]
     pub accept: bool,
-    /// Try this keyslot only.
-    #[arg(long, short = 'S', value_name = "N")]
-    pub key_slot: Option<u32>,
     #[command(flatten)]
-    pub secret: SecretArgs,
-    #[command(flatten)]
-    pub tokens: TokenArgs,
+    pub by: KeyslotArgs,
 }
 
 /// Wipe every keyslot. The data can't be read any more, unless there is a header backup or the volume key.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Make and extend the small file system that a machine boots from before its root is there.
+/// Make and extend the small filesystem that a machine boots from before its root is there.
 #[derive(Debug, Subcommand)]
 pub enum InitramfsCommand {
     Build(InitramfsBuildArgs),

@@ -154,13 +154,8 @@ pub struct KeyReplaceArgs {
     pub of: Option<u32>,
     #[command(flatten)]
     pub new: NewFactorArgs,
-    /// Keyslot that the passphrase opens [default: try all].
-    #[arg(long, short = 'S', value_name = "N")]
-    pub key_slot: Option<u32>,
     #[command(flatten)]
-    pub secret: SecretArgs,
-    #[command(flatten)]
-    pub tokens: TokenArgs,
+    pub by: super::secrets::KeyslotArgs,
     #[command(flatten)]
     pub pbkdf: PbkdfArgs,
 }

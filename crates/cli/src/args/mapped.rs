@@ -77,7 +77,7 @@ pub struct ResumeArgs {
 
 /// Show another number of bytes of a volume that is open: without --size, all that its device has room for by now.
 ///
-/// The volume is a mapping of the kernel or is served by `atrest open`. Make the file system in it smaller before, or larger afterwards. What is not
+/// The volume is a mapping of the kernel or is served by `atrest open`. Make the filesystem in it smaller before, or larger afterwards. What is not
 /// shown any more stays on the device. A file that a process serves has its new size at once, clients of NBD see it when they connect
 /// again, and virtual machines when they start again.
 #[derive(Args, Debug)]

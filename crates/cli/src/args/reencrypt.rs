@@ -85,7 +85,7 @@ pub struct ReencryptArgs {
     /// Let this keyslot go, as no passphrase is given for it. May be given several times.
     #[arg(long, value_name = "N")]
     pub drop_slot: Vec<u32>,
-    /// Move the data back by so much, to give the header more room (LUKS2). What the volume has at its end is lost: shrink the file system
+    /// Move the data back by so much, to give the header more room (LUKS2). What the volume has at its end is lost: shrink the filesystem
     /// in it by that first.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["decrypt", "online", "stop", "resume", "device_size", "resilience", "resilience_hash"])]
     pub reduce_device_size: Option<u64>,
@@ -141,7 +141,7 @@ pub struct InPlaceArgs {
     /// later `reencrypt --resume --online`).
     #[arg(long, value_name = "NAME", requires = "in_place", conflicts_with_all = ["resume", "device_size"])]
     pub dm: Option<String>,
-    /// How much of the end of SRC is free: the file system must have been shrunk by that. Half of it becomes the header [default: 32M].
+    /// How much of the end of SRC is free: the filesystem must have been shrunk by that. Half of it becomes the header [default: 32M].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "in_place")]
     pub reduce_device_size: Option<u64>,
     #[command(flatten)]

@@ -101,6 +101,20 @@ pub struct GcArgs {
     pub unlock: UnlockArgs,
 }
 
+/// The passphrase that opens a sealed volume, and the one that is set.
+#[derive(Args, Debug)]
+pub struct TwoKeysArgs {
+    #[command(flatten)]
+    pub new_passphrase: NewPassphraseArgs,
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+    /// Trusted store of the volume.
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+}
+
 /// Make a new sealed volume that begins with what a snapshot of another one holds. Nothing is copied.
 ///
 /// The clone has a key and a passphrase of its own. It reads what it has not written itself from the other volume's objects, whose key it keeps
@@ -121,14 +135,7 @@ pub struct CloneArgs {
     #[arg(long, value_name = "FILE")]
     pub new_store: Option<PathBuf>,
     #[command(flatten)]
-    pub new_passphrase: NewPassphraseArgs,
-    #[command(flatten)]
-    pub pbkdf: PbkdfArgs,
-    /// Trusted store of the volume.
-    #[arg(long, value_name = "FILE")]
-    pub store: Option<PathBuf>,
-    #[command(flatten)]
-    pub secret: SecretArgs,
+    pub keys: TwoKeysArgs,
 }
 
 /// Copy what a clone needs of another volume into the clone, so that it stands alone.
@@ -161,12 +168,5 @@ pub struct RekeyArgs {
     /// URL of the store that holds the volume.
     pub path: PathBuf,
     #[command(flatten)]
-    pub new_passphrase: NewPassphraseArgs,
-    #[command(flatten)]
-    pub pbkdf: PbkdfArgs,
-    /// Trusted store of the volume.
-    #[arg(long, value_name = "FILE")]
-    pub store: Option<PathBuf>,
-    #[command(flatten)]
-    pub secret: SecretArgs,
+    pub keys: TwoKeysArgs,
 }

@@ -104,13 +104,25 @@ pub struct SecretArgs {
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
     /// Open with the volume key in this file instead of a passphrase. In BitLocker and FileVault nothing verifies it: such a volume is written
-    /// only if it begins as a file system does.
+    /// only if it begins as a filesystem does.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "passphrase_from", "words"])]
     pub volume_key_file: Option<PathBuf>,
     /// Open with the volume key that is this key of the kernel's keyring: a number, %TYPE:DESCRIPTION, or the description of one of type
     /// user.
     #[arg(long, value_name = "KEY", conflicts_with_all = ["key_file", "passphrase_fd", "key_description", "passphrase_from", "words", "volume_key_file"])]
     pub volume_key_keyring: Option<keyring::Name>,
+}
+
+/// What opens a keyslot: a passphrase or a token, or what stands for both, the volume key.
+#[derive(Args, Clone, Debug)]
+pub struct KeyslotArgs {
+    /// Try this keyslot only.
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+    #[command(flatten)]
+    pub tokens: TokenArgs,
 }
 
 /// Tokens of the header, which may have the passphrase (LUKS2).

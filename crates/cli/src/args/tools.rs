@@ -204,9 +204,10 @@ pub struct CompletionsArgs {
     pub shell: clap_complete::Shell,
 }
 
-/// List what the last word of a command line can be: an open volume, a keyslot, a cipher. Completion scripts ask this.
+/// List what the last word of a command line can be: a volume, a keyslot, a cipher. Completion scripts ask this.
 ///
-/// It reads definitions, headers and the list of open volumes, and asks nothing. It prints nothing where a file is meant.
+/// It reads definitions, headers, the list of open volumes and the names in the configuration. It asks nothing. It prints nothing where only
+/// a file is meant. An empty line comes first where a file can stand as well.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

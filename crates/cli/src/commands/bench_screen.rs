@@ -113,7 +113,7 @@ pub fn text(ciphers: &[CipherRow], kdfs: &[KdfRow], screen: &Screen) -> String {
         };
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    text.push_str("\nMore: atrest bench --all, atrest bench io DIR\n");
+    text.push_str("\nMore: atrest bench --all, atrest bench io DIR --table zynq\n");
     text
 }
 

@@ -56,9 +56,7 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
             let more = interrupted.map(|told| format!("; {told}")).unwrap_or_default();
             output.confirm(&format!("{} holds {found}, which is overwritten{more}", volume.display()))?;
         }
-        None => interrupted
-            .into_iter()
-            .for_each(|told| output.warn(format_args!("this run starts again; {told}"))),
+        None => begins_again(interrupted, output),
     }
     let mut options = options(&args.how, checkpoint.as_deref(), source.modified());
     let stop = Stop::on_signals()?;
@@ -91,13 +89,14 @@ pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
         true => Goal::Export(open_device(&args.destination, Access::ReadWriteExclusive)?),
         false => Goal::File(Destination::look(&args.destination, args.how.resume).map_err(at)?),
     };
-    if !args.how.resume
-        && let Some(contents) = destination.contents()
-    {
-        let path = args.destination.display();
-        // intended: there need not be an interrupted copy.
-        let more = interrupted.map(|told| format!("; {told}")).unwrap_or_default();
-        output.confirm(&format!("{path} holds {contents}, which is overwritten{more}"))?;
+    match destination.contents().filter(|_| !args.how.resume) {
+        Some(contents) => {
+            let path = args.destination.display();
+            // intended: there need not be an interrupted copy.
+            let more = interrupted.map(|told| format!("; {told}")).unwrap_or_default();
+            output.confirm(&format!("{path} holds {contents}, which is overwritten{more}"))?;
+        }
+        None => begins_again(interrupted, output),
     }
     let unlocked = unlock(&volume, &args.unlock, wanted, output)?;
     let disk = Arc::new(unlocked.disk);
@@ -151,6 +150,13 @@ pub(super) fn checkpoint_path(
 pub(super) fn interrupted(how: &BulkArgs, checkpoint: Option<&Path>) -> Option<String> {
     let checkpoint = checkpoint.filter(|checkpoint| !how.resume && checkpoint.exists())?;
     Some(format!("an interrupted run left {}, and --resume goes on with it", checkpoint.display()))
+}
+
+/// Tells that an earlier run is not gone on with, where nothing is asked.
+fn begins_again(interrupted: Option<String>, output: &Output) {
+    if let Some(told) = interrupted {
+        output.warn(format_args!("this run starts again; {told}"));
+    }
 }
 
 /// Fills a volume from standard input.

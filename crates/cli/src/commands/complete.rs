@@ -1,7 +1,7 @@
 //! `atrest complete`: what the word under the cursor can be, where only the program knows it. The scripts of `atrest completions` ask it.
 //!
-//! It answers from the definitions, the list of open volumes, and headers: never from a passphrase, and without a question. Whatever can't be
-//! read gives no candidates.
+//! It answers from the definitions, the list of open volumes, names of the configuration, and headers: never from a passphrase, and without a
+//! question. Whatever can't be read gives no candidates.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,6 +16,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::{mapping, serve};
 use crate::args::Cli;
 use crate::args::tools::CompleteArgs;
+use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -24,6 +25,8 @@ use crate::output::Output;
 enum Kind {
     /// An open volume.
     Volume,
+    /// A volume that the configuration names, or a file.
+    Place,
     /// A keyslot that is in use.
     Keyslot,
     /// A keyslot that is free.
@@ -44,21 +47,25 @@ const HASHES: [&str; 8] =
     ["sha256", "sha512", "sha1", "sha3-256", "ripemd160", "whirlpool", "blake2b-512", "blake2s-256"];
 
 pub fn complete(args: &CompleteArgs, output: &Output) -> Result<(), Failure> {
-    let found = candidates(&args.words, output);
-    output.report(&found, &found.iter().map(|candidate| format!("{candidate}\n")).collect::<String>())
+    let (found, with_files) = candidates(&args.words, output);
+    let lines: String = found.iter().map(|candidate| format!("{candidate}\n")).collect();
+    // An empty line in front tells the script of a shell that a file is meant as well.
+    let mark = if with_files && !found.is_empty() { "\n" } else { "" };
+    output.report(&found, &format!("{mark}{lines}"))
 }
 
-/// What the last word can be, in order. Nothing where a file or a word of the definitions is meant.
-fn candidates(words: &[OsString], output: &Output) -> Vec<String> {
+/// What the last word can be, in order, and whether it can be a file, too. Nothing where only a file or a word of the definitions is meant.
+fn candidates(words: &[OsString], output: &Output) -> (Vec<String>, bool) {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let Some((current, before)) = words.split_last() else { return Vec::new() };
+    let Some((current, before)) = words.split_last() else { return (Vec::new(), false) };
     let mut root = Cli::command();
     root.build();
-    let Some((kind, prefix)) = kind_of(&root, before, current) else { return Vec::new() };
+    let Some((kind, prefix)) = kind_of(&root, before, current) else { return (Vec::new(), false) };
     // cannot miss: the prefix is the beginning of the word.
     let begun = current.strip_prefix(&prefix).unwrap_or(current);
     let all = match kind {
         Kind::Volume => volumes(output),
+        Kind::Place => named_volumes(before),
         Kind::Keyslot | Kind::FreeKeyslot | Kind::Token => {
             // intended: where no header tells, nothing is offered.
             before.iter().find_map(|word| of_header(kind, word)).unwrap_or_default()
@@ -70,12 +77,13 @@ fn candidates(words: &[OsString], output: &Output) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let fitting =
         all.into_iter().filter(|candidate| candidate.starts_with(begun) && seen.insert(candidate.clone()));
-    fitting.map(|candidate| format!("{prefix}{candidate}")).collect()
+    (fitting.map(|candidate| format!("{prefix}{candidate}")).collect(), kind == Kind::Place)
 }
 
 /// What is meant at the cursor, and what of the word stands in front of it: `--cipher=` for example.
 fn kind_of(root: &Command, before: &[String], current: &str) -> Option<(Kind, String)> {
     let mut command = root;
+    let mut top = None;
     let mut place = 0;
     let mut waiting: Option<&Arg> = None;
     let mut only_places = false;
@@ -89,6 +97,7 @@ fn kind_of(root: &Command, before: &[String], current: &str) -> Option<(Kind, St
             waiting = option.filter(|arg| wants_value(arg) && !word.contains('='));
         } else if let (0, Some(sub)) = (place, command.find_subcommand(word)) {
             command = sub;
+            top.get_or_insert(sub.get_name());
         } else {
             place += 1;
         }
@@ -105,8 +114,13 @@ fn kind_of(root: &Command, before: &[String], current: &str) -> Option<(Kind, St
     if current.starts_with('-') && !only_places {
         return None;
     }
-    let arg = command.get_positionals().nth(place)?;
-    Some((positional(command.get_name(), arg.get_id().as_str())?, String::new()))
+    let takes_all = |arg: &&Arg| arg.get_num_args().is_some_and(|range| range.max_values() > 1);
+    let arg = match command.get_positionals().nth(place) {
+        Some(arg) => arg,
+        None => command.get_positionals().last().filter(takes_all)?,
+    };
+    let kind = positional(command.get_name(), arg.get_id().as_str());
+    Some((kind.or_else(|| volume_place(top?, arg.get_id().as_str()))?, String::new()))
 }
 
 /// The definition of an option, if the word is one: `Some(None)` is an option that nobody knows.
@@ -149,6 +163,52 @@ fn positional(command: &str, id: &str) -> Option<Kind> {
         (_, "slot") => Some(Kind::Keyslot),
         ("remove" | "export" | "unassign", "id") => Some(Kind::Token),
         _ => None,
+    }
+}
+
+/// Whether an argument is a volume that can be named. What makes or erases a volume is given its path: a key press too many must not name one.
+fn volume_place(top: &str, id: &str) -> Option<Kind> {
+    let is_named = match id {
+        "path" => matches!(
+            top,
+            "open"
+                | "info"
+                | "uuid"
+                | "is-luks"
+                | "repair"
+                | "key"
+                | "header"
+                | "token"
+                | "convert"
+                | "reencrypt"
+                | "scrub"
+                | "hand-over"
+                | "snapshot"
+                | "gc"
+                | "clone"
+                | "flatten"
+                | "rekey"
+        ),
+        "volume" => matches!(top, "decrypt" | "df" | "mount"),
+        "places" => matches!(top, "ls" | "cat" | "mkdir" | "rm" | "mv"),
+        "paths" => top == "cp",
+        _ => false,
+    };
+    is_named.then_some(Kind::Place)
+}
+
+/// The volumes that the configuration names: the one of these words, or the one in its usual place.
+fn named_volumes(before: &[String]) -> Vec<String> {
+    let after = before
+        .iter()
+        .zip(before.iter().skip(1))
+        .find(|(word, _)| *word == "--config")
+        .map(|(_, file)| file.as_str());
+    let file = after.or_else(|| before.iter().find_map(|word| word.strip_prefix("--config=")));
+    match Config::load(file.map(Path::new)) {
+        Ok(config) => config.names().map(String::from).collect(),
+        // intended: one that can't be read or believed names nothing. Every other command tells that.
+        Err(_) => Vec::new(),
     }
 }
 
@@ -215,6 +275,19 @@ mod tests {
             ("atrest bench --cipher aes-cbc-essiv:s", of(Kind::Cipher)),
             ("atrest format --hash ", of(Kind::Hash)),
             ("atrest format --key-size ", of(Kind::KeySize)),
+            ("atrest open ", of(Kind::Place)),
+            ("atrest --quiet open --nbd -- ph", of(Kind::Place)),
+            ("atrest mount ", of(Kind::Place)),
+            ("atrest mount photos ", None),
+            ("atrest key list ", of(Kind::Place)),
+            ("atrest snapshot list ", of(Kind::Place)),
+            ("atrest ls ", of(Kind::Place)),
+            ("atrest cp letter photos", of(Kind::Place)),
+            ("atrest cp one two ", of(Kind::Place)),
+            ("atrest verity open ", None),
+            ("atrest tree check ", None),
+            ("atrest erase ", None),
+            ("atrest encrypt ", None),
             ("atrest format ", None),
             ("atrest format --key-file ", None),
             ("atrest ", None),

@@ -22,6 +22,14 @@ _atrest_asked() {
     if [[ -n $found ]]; then
         local kept=${word%"${word##*[:=]}"}
         mapfile -t COMPREPLY <<< "$found"
+        if [[ -z ${COMPREPLY[0]} ]]; then
+            # Names, and files besides.
+            local -a files
+            mapfile -t files < <(compgen -f -- "$2")
+            COMPREPLY=("${COMPREPLY[@]:1}" "${files[@]}")
+            compopt -o filenames
+            return 0
+        fi
         COMPREPLY=("${COMPREPLY[@]#"$kept"}")
         return 0
     fi
@@ -36,6 +44,11 @@ _atrest() {
     found=("${(@f)$("${words[1]}" complete -- "${(@Q)words[1,CURRENT]}" 2>/dev/null)}")
     if [[ -n "${found[1]}" ]]; then
         compadd -a found
+    elif (( ${#found} > 1 )); then
+        # Names, and files besides.
+        shift found
+        compadd -a found
+        _files
     else
         _atrest_words "$@"
     fi
@@ -49,7 +62,13 @@ function __atrest_asked
     set -l words (commandline -opc) (commandline -ct)
     $words[1] complete -- $words 2>/dev/null | string replace -r -- '^--[^=]*=' ''
 end
-complete -c atrest -f -n 'test (count (__atrest_asked)) -gt 0' -a '(__atrest_asked)'
+# Names, and files besides: an empty line comes first.
+function __atrest_or_files
+    set -l found (__atrest_asked)
+    test (count $found) -gt 1; and test -z "$found[1]"
+end
+complete -c atrest -f -n 'test (count (__atrest_asked)) -gt 0; and not __atrest_or_files' -a '(__atrest_asked)'
+complete -c atrest -F -n __atrest_or_files -a '(__atrest_asked)[2..-1]'
 complete -c atrest -x -s S -l key-slot -a '(__atrest_asked)'
 complete -c atrest -x -s c -l cipher -a '(__atrest_asked)'
 complete -c atrest -x -s s -l key-size -a '(__atrest_asked)'

@@ -118,9 +118,22 @@ pub fn start(
 
 /// What makes a filesystem writable that our reader only reads.
 pub fn writer(filesystem: &str) -> Option<String> {
+    Some(format!("; --driver mounts them to write, too, by {}", program(filesystem)?))
+}
+
+/// What to do instead of writing by a reader of ours.
+pub fn writes(filesystem: &str) -> Option<String> {
+    let program = program(filesystem)?;
+    Some(format!("`atrest mount VOLUME DIR --driver` mounts it to be written, by {program}"))
+}
+
+/// The program that writes a filesystem which is only read here, and how to get it where it is missing.
+fn program(filesystem: &str) -> Option<String> {
     use FilesystemKind::{ExFat, Ext2, Ext3, Ext4, Ntfs};
     let kind = [Ext2, Ext3, Ext4, Ntfs, ExFat].into_iter().find(|kind| kind.name() == filesystem)?;
     let program = Program::usual(kind)?;
-    let missing = if program.find().is_none() { format!(" ({APT} {program})") } else { String::new() };
-    Some(format!("; --driver mounts them to write, too, by {program}{missing}"))
+    Some(match program.find() {
+        Some(_) => program.to_string(),
+        None => format!("{program} ({APT} {program})"),
+    })
 }

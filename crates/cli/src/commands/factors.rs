@@ -15,11 +15,11 @@ use crate::args::key::KeyReplaceArgs;
 use crate::commands::enrol::{self, New, PCRS, Volume, refused};
 use crate::commands::key::tell_recovery;
 use crate::commands::target::Target;
-use crate::commands::tokens::with_tokens_or_passphrase;
+use crate::commands::tokens::volume_key_by;
 use crate::commands::{options, pin};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::secrets::{self, Source};
+use crate::secrets::Source;
 
 /// What was made of several factors.
 pub struct Made {
@@ -204,7 +204,7 @@ fn cost(wanted: &PbkdfOptions) -> Result<Argon2Cost, Failure> {
 }
 
 pub fn replace(args: &KeyReplaceArgs, output: &Output) -> Result<(), Failure> {
-    args.tokens.check(&args.secret)?;
+    args.by.tokens.check(&args.by.secret)?;
     args.new.check(&args.factor)?;
     let options = options::keyslot(&args.pbkdf, None, None)?;
     let mut target = Target::change(&args.target)?;
@@ -231,11 +231,11 @@ fn check(args: &KeyReplaceArgs, token: &Token) -> Result<(), Failure> {
     if token.has_factors() {
         return Ok(());
     }
-    let what = if args.secret.has_volume_key() {
+    let what = if args.by.secret.has_volume_key() {
         "--volume-key-file and --volume-key-keyring do"
-    } else if args.key_slot.is_some() {
+    } else if args.by.key_slot.is_some() {
         "--key-slot does"
-    } else if args.tokens.are_named() {
+    } else if args.by.tokens.are_named() {
         "--token-id, --token-type, --token-only, --token-pin-file and --factor-file do"
     } else if args.pbkdf.has_area() {
         "--keyslot-cipher and --keyslot-key-size do"
@@ -261,8 +261,7 @@ fn of(target: &Target<'_>, number: Option<u32>) -> Result<Token, Failure> {
             None => Failure::parameters("the volume has no token with several factors").hint(
                 "`atrest key add --any 2 tpm2 fido2 passphrase` makes one; `atrest key change` replaces a passphrase",
             ),
-        }
-        .at(target.path)),
+        }),
     }
 }
 
@@ -367,12 +366,7 @@ fn refuse_foreign(target: &Target<'_>, slot: u32) -> Result<(), Failure> {
 }
 
 fn volume_key(args: &KeyReplaceArgs, target: &Target<'_>, output: &Output) -> Result<VolumeKey, Failure> {
-    if let Some(key) = secrets::volume_key(&args.secret, output)? {
-        return Ok(key);
-    }
-    let source = Source::from(&args.secret.passphrase);
-    let from = (&source, args.key_slot);
-    with_tokens_or_passphrase(target, &args.tokens, from, output, |passphrase, slot| {
+    volume_key_by(target, &args.by, output, |passphrase, slot| {
         target.locked.volume_key(&target.device, passphrase, slot).map(|(_, key)| key)
     })
 }
@@ -389,7 +383,7 @@ fn replace_in_clevis(
             .at(path)
             .hint("make a new keyslot with `atrest key add --any`, and wipe this one with `atrest key kill`")
     })??;
-    pin::authorize(target, &args.secret.passphrase, output)?;
+    pin::authorize(target, &args.by.secret.passphrase, output)?;
     let text = clevis::replace(&token.text, &token.info.keyslots, args.number, &pin);
     let text = text.map_err(|error| {
         Failure::new(Code::Device, format!("the factor is not replaced: {error}")).at(path)

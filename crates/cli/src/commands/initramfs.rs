@@ -152,7 +152,7 @@ fn write(path: &Path, image: &Image, mode: u32, contents: &Contents, output: &Ou
             path.display(),
             counted(contents.keys.len() as u64, "key file", "key files")
         ));
-        // The umask can only take permissions away; another file system may know none.
+        // The umask can only take permissions away; another filesystem may know none.
         let mode = fs::metadata(path).map_err(|error| Failure::io(&error).at(path))?.permissions().mode();
         if mode & 0o077 != 0 {
             output.warn(format_args!("{} can be read by others than its owner", path.display()));
@@ -230,6 +230,12 @@ impl From<CompressionKind> for Compression {
 impl From<InitramfsError> for Failure {
     fn from(error: InitramfsError) -> Self {
         match &error {
+            InitramfsError::Modules(ModuleError::Read { path, cause })
+                if cause.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Self::new(Code::Device, format!("{}: no modules of a kernel are there", path.display()))
+                    .hint("--modules-dir is the directory of the kernel that will boot, as in /lib/modules/6.1.0-50-arm64")
+            }
             InitramfsError::Read { path, cause }
             | InitramfsError::Modules(ModuleError::Read { path, cause }) => Self::io(cause).at(path),
             InitramfsError::NotStatic { .. } => {

@@ -18,7 +18,7 @@ use indicatif::ProgressBar;
 
 use super::target::open_device;
 use super::unlock::{Use, unlock, unlock_over};
-use super::{ecryptfs, flash, fscrypt, pin, protectors};
+use super::{drive, ecryptfs, flash, fscrypt, pin, protectors};
 use crate::args::inside::PartitionArgs;
 use crate::args::open::UnlockArgs;
 use crate::errors::CHECK_IT;
@@ -46,7 +46,9 @@ pub fn open(
 pub fn read_only(filesystem: &str, volume: &Path) -> Failure {
     Failure::parameters(format!("{filesystem} can only be read here; FAT and LittleFS can be written"))
         .at(volume)
-        .hint("serve the volume with `atrest open` and mount it to write to other filesystems")
+        .hint(drive::writes(filesystem).unwrap_or_else(|| {
+            "serve the volume with `atrest open` and mount it to write to other filesystems".into()
+        }))
 }
 
 /// Unlocks the volume and opens the filesystem in it; a directory is opened as eCryptfs. A filesystem that can't be written

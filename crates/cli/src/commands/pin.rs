@@ -13,19 +13,19 @@ use serde_json::json;
 
 use super::fresh;
 use super::target::{Target, replace_private, with_passphrase};
-use super::tokens::with_tokens_or_passphrase;
+use super::tokens::volume_key_by;
 use crate::args::header::HeaderPinArgs;
 use crate::args::open::ExpectArgs;
 use crate::args::secrets::PassphraseArgs;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
-use crate::secrets::{self, Source};
+use crate::secrets::Source;
 
 /// No policy is longer: a header has 32 keyslots, segments and tokens.
 const MAX_POLICY: u64 = 1 << 20;
 
 pub fn pin(args: &HeaderPinArgs, output: &Output) -> Result<(), Failure> {
-    args.tokens.check(&args.secret)?;
+    args.by.tokens.check(&args.by.secret)?;
     let mut target = Target::change_with_store(&args.target)?;
     let mut store = fresh::store(args)?;
     let key = volume_key(args, &target, output)?;
@@ -84,11 +84,7 @@ fn luks2<'t>(target: &'t Target<'_>) -> Result<&'t Luks2, Failure> {
 /// The key, also of a header that is not as it was pinned.
 fn volume_key(args: &HeaderPinArgs, target: &Target<'_>, output: &Output) -> Result<VolumeKey, Failure> {
     let luks2 = luks2(target)?;
-    if let Some(key) = secrets::volume_key(&args.secret, output)? {
-        return Ok(key);
-    }
-    let source = Source::from(&args.secret.passphrase);
-    with_tokens_or_passphrase(target, &args.tokens, (&source, args.key_slot), output, |passphrase, slot| {
+    volume_key_by(target, &args.by, output, |passphrase, slot| {
         luks2.volume_key_of_any_header(&target.device, passphrase, slot).map(|(_, key)| key)
     })
 }

@@ -25,7 +25,9 @@ impl Places {
     /// # Errors
     /// If there is no word, and for places in several volumes.
     pub fn of(words: &[PathBuf], command: &str) -> Result<Self, Failure> {
-        let example = format!("as in: atrest {command} secret.img:/photos");
+        // What moves has a goal, too.
+        let goal = if command == "mv" { " secret.img:/pictures" } else { "" };
+        let example = format!("as in: atrest {command} secret.img:/photos{goal}");
         let Some((first, rest)) = words.split_first() else {
             return Err(Failure::parameters("no volume is named").hint(example));
         };

@@ -40,6 +40,8 @@ use crate::secrets::{self, Source};
 
 /// What the header takes, twice: as cryptsetup's manual has it.
 const DEFAULT_REDUCTION: u64 = 32 << 20;
+/// Half of it is what a header takes at least, with the note of what was moved.
+const LEAST_REDUCTION: u64 = 2 << 20;
 /// Nobody else has it open.
 const EXCLUSIVE: Access = Access::ReadWriteExclusive;
 /// Bytes that are rewritten at once while a mapping waits.
@@ -113,7 +115,7 @@ pub fn begin_reencryption<'a>(
     }
     let options = reencrypt_options(args, output)?;
     confirm(args, output)?;
-    let at = |error: ReencryptError| Failure::from(error).at(&args.path);
+    let at = |error: ReencryptError| not_begun(error, args.reduce_device_size).at(&args.path);
     if let Some(file) = &args.volume_key_file {
         if !Source::from(&args.passphrase).is_prompt() {
             return Err(Failure::parameters(
@@ -131,6 +133,21 @@ pub fn begin_reencryption<'a>(
     spinner.finish_and_clear();
     let begun = begun.map_err(at)?;
     Ok((begun, passphrases.into_iter().next().map(|(first, _)| first)))
+}
+
+/// Why it does not begin. Where data moves, the cure is another distance.
+fn not_begun(error: ReencryptError, shift: Option<u64>) -> Failure {
+    match (error, shift) {
+        (ReencryptError::DeviceSize, Some(shift)) => Failure::parameters(format!(
+            "--reduce-device-size gives up {shift} bytes, and the data has not that many"
+        ))
+        .hint("`atrest info` shows the size of the data"),
+        (ReencryptError::Misaligned { multiple, .. }, Some(shift)) => {
+            Failure::parameters(format!("--reduce-device-size {shift} leaves a part of a sector or block"))
+                .hint(format!("give up a multiple of {multiple} bytes"))
+        }
+        (error, _) => error.into(),
+    }
 }
 
 /// What a re-encryption destroys is asked for before anything else.
@@ -418,6 +435,12 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
     if !reduction.is_multiple_of(8192) {
         return Err(Failure::parameters("--reduce-device-size must be a multiple of 8192 bytes"));
     }
+    if reduction < LEAST_REDUCTION {
+        return Err(Failure::parameters(format!(
+            "--reduce-device-size must be at least {LEAST_REDUCTION}, of which the header takes half"
+        ))
+        .hint("the header has room for its keyslots with 32M, as without the option; --header FILE needs no room on the device"));
+    }
     let (zones, secret) = (&args.in_place.zones, &args.unlock.secret);
     if args.how.resume {
         let given = Given::from(secret.volume_key_file.iter(), &secret.passphrase, output)?;
@@ -563,9 +586,23 @@ fn encrypt_shifted(
     let spinner = progress::spinner("deriving the key and moving the head of the data", output);
     let begun = begin(Devices::together(data), passphrase.as_ref(), options);
     spinner.finish_and_clear();
-    let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
+    let rewriting = begun.map_err(|error| no_room_behind(error, reduction).at(path))?;
     begun_encryption(rewriting, args, stop, output)?;
     Ok(passphrase)
+}
+
+/// What can be reduced, where that much can't be.
+fn no_room_behind(error: ReencryptError, reduction: u64) -> Failure {
+    let ReencryptError::NoSpaceBehind { has, .. } = error else { return error.into() };
+    // What remains is as long as the header at least, which takes half of the reduction.
+    let most = has / 3 * 2 / LEAST_REDUCTION * LEAST_REDUCTION;
+    if reduction >= LEAST_REDUCTION && most >= LEAST_REDUCTION {
+        return Failure::parameters(format!("{has} bytes are too few for --reduce-device-size {reduction}"))
+            .hint(format!(
+                "--reduce-device-size {most} is the most there; --header FILE needs no room on the device"
+            ));
+    }
+    error.into()
 }
 
 /// That of the first keyslot, if there is to be one.

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use atrest_open::token::{Token, TokenError, TokensFirst, recovery};
 use atrest_open::{Key, MayBeWrongKey, Refused, try_keys};
-use atrest_secret::Passphrase;
+use atrest_secret::{Passphrase, VolumeKey};
 use atrest_volume::UnlockError;
 
 use super::target::{Target, refusal};
-use crate::args::secrets::TokenArgs;
+use crate::args::secrets::{KeyslotArgs, TokenArgs};
 use crate::asked::Asked;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::secrets::{Source, refuse_sharing_stdin};
+use crate::secrets::{self, Source, refuse_sharing_stdin};
 
 /// The tokens that the options mean, in the order in which they are tried.
 ///
@@ -71,6 +71,20 @@ pub fn sentences(failed: &[(Token, TokenError)]) -> String {
     let sentence =
         |(token, why): &(Token, TokenError)| format!("token {} ({}): {why}", token.info.id, token.info.kind);
     failed.iter().map(sentence).collect::<Vec<_>>().join("; ")
+}
+
+/// The volume key: as it was given, or as `attempt` opens it in a keyslot by a passphrase or a token.
+pub fn volume_key_by(
+    target: &Target<'_>,
+    by: &KeyslotArgs,
+    output: &Output,
+    attempt: impl FnMut(&Passphrase, Option<u32>) -> Result<VolumeKey, UnlockError>,
+) -> Result<VolumeKey, Failure> {
+    if let Some(key) = secrets::volume_key(&by.secret, output)? {
+        return Ok(key);
+    }
+    let source = Source::from(&by.secret.passphrase);
+    with_tokens_or_passphrase(target, &by.tokens, (&source, by.key_slot), output, attempt)
 }
 
 /// Tries what the tokens have that the options mean, and then the passphrase of the source: all keyslots, or the one that is named. Tokens

@@ -18,7 +18,7 @@ use crate::args::driver::{DriverArgs, DriverName};
 use crate::args::header::HeaderCommand;
 use crate::args::key::{KeyCommand, TargetArgs};
 use crate::args::open::{OpenArgs, PlainArgs, UnlockArgs, VolumeType};
-use crate::args::sealed::SnapshotCommand;
+use crate::args::sealed::{SnapshotCommand, TwoKeysArgs};
 use crate::args::secrets::{PassphraseArgs, PassphraseFrom, SecretArgs};
 use crate::args::token::TokenCommand;
 use crate::args::{Command, inside};
@@ -119,8 +119,8 @@ pub fn apply(command: &mut Command, config: &Config, output: &Output) -> Result<
         }
         Command::Gc(args) => names.unlocked(&mut args.path, Works, &mut args.unlock).map(drop)?,
         Command::Flatten(args) => names.unlocked(&mut args.path, Works, &mut args.unlock).map(drop)?,
-        Command::Clone(args) => names.sealed(&mut args.path, &mut args.store, &mut args.secret)?,
-        Command::Rekey(args) => names.sealed(&mut args.path, &mut args.store, &mut args.secret)?,
+        Command::Clone(args) => names.sealed(&mut args.path, &mut args.keys)?,
+        Command::Rekey(args) => names.sealed(&mut args.path, &mut args.keys)?,
         Command::Ls(args) => names.places(&mut args.places, &mut args.unlock, &mut args.partition)?,
         Command::Cat(args) => names.places(&mut args.places, &mut args.unlock, &mut args.partition)?,
         Command::Mkdir(args) => names.places(&mut args.places, &mut args.unlock, &mut args.partition)?,
@@ -177,17 +177,19 @@ impl<'a> Names<'a> {
             ));
         }
         if let Destroys(command) = does {
+            let instead = || format!("write the path: atrest {command} --yes {}", path.display());
             if self.output.says_yes() {
                 return Err(Failure::parameters(format!(
                     "{name} stands for {} ({place}), and with --yes nobody is asked whether that is meant",
                     path.display()
                 ))
-                .hint(format!("write the path: atrest {command} --yes {}", path.display())));
+                .hint(instead()));
             }
-            self.output.confirm(&format!(
+            let warning = format!(
                 "{name} stands for {} ({place}): `{command}` overwrites what is there",
                 path.display()
-            ))?;
+            );
+            self.output.confirm_or(&warning, instead)?;
         }
         *word = path;
         Ok(Some(volume))
@@ -319,7 +321,7 @@ impl<'a> Names<'a> {
     fn key(&self, command: &mut KeyCommand) -> Result<(), Failure> {
         match command {
             KeyCommand::Add(args) => self.with_secret(&mut args.target, &mut args.secret),
-            KeyCommand::Replace(args) => self.with_secret(&mut args.target, &mut args.secret),
+            KeyCommand::Replace(args) => self.with_secret(&mut args.target, &mut args.by.secret),
             KeyCommand::Test(args) => self.with_secret(&mut args.target, &mut args.secret),
             KeyCommand::Change(args) => {
                 let (mut store, mut of) = (None, VolumeType::Luks);
@@ -361,7 +363,11 @@ impl<'a> Names<'a> {
                 self.target(&mut args.target, Destroys("header restore"), |_| Ok(()))
             }
             HeaderCommand::Set(args) => self.target(&mut args.target, Works, |_| Ok(())),
-            HeaderCommand::Pin(args) => self.target(&mut args.target, Works, |_| Ok(())),
+            HeaderCommand::Pin(args) => {
+                self.target(&mut args.target, Works, |volume| secret(&mut args.by.secret, volume))?;
+                let header = args.target.header.as_deref();
+                self.identify(&mut args.by.secret.passphrase, &args.target.path, header)
+            }
         }
     }
 
@@ -378,17 +384,12 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn sealed(
-        &self,
-        path: &mut PathBuf,
-        store: &mut Option<PathBuf>,
-        args: &mut SecretArgs,
-    ) -> Result<(), Failure> {
+    fn sealed(&self, path: &mut PathBuf, keys: &mut TwoKeysArgs) -> Result<(), Failure> {
         if let Some(volume) = self.volume(path, Works)? {
-            fill(store, volume.path("store"));
-            secret(args, volume)?;
+            fill(&mut keys.store, volume.path("store"));
+            secret(&mut keys.secret, volume)?;
         }
-        self.identify(&mut args.passphrase, path, None)
+        self.identify(&mut keys.secret.passphrase, path, None)
     }
 
     /// `NAME:/path…`, or a name and then paths.

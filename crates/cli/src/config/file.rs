@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::way;
 use crate::failure::{Code, Failure};
 
 /// A longer file is none that a person wrote.
@@ -50,15 +51,7 @@ pub fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> 
             .hint("--config '' reads none"));
     }
     believe(&found, "the configuration").map_err(|failure| failure.at(&path))?;
-    // Whoever can write its directory can put another file there.
-    let real = path.canonicalize().map_err(|error| Failure::io(&error).at(&path))?;
-    if let Some(directory) = real.parent() {
-        let found = directory.metadata().map_err(|error| Failure::io(&error).at(directory))?;
-        let what = "the directory of the configuration";
-        // In a sticky one nobody but its owner renames what belongs to others.
-        let believed = if is_sticky(&found) { owned(&found, what) } else { believe(&found, what) };
-        believed.map_err(|failure| failure.at(directory))?;
-    }
+    way::check(&path)?;
     let mut text = String::new();
     let read = file.by_ref().take(LONGEST + 1).read_to_string(&mut text);
     match read {
@@ -77,12 +70,8 @@ fn without_waiting() -> i32 {
     i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0) // intended: without it the file opens as well.
 }
 
-fn is_sticky(found: &Metadata) -> bool {
-    found.mode() & 0o1000 != 0
-}
-
 /// Fails if anybody but this user and root can write it: it says which devices are opened and written.
-fn believe(found: &Metadata, what: &str) -> Result<(), Failure> {
+pub(super) fn believe(found: &Metadata, what: &str) -> Result<(), Failure> {
     owned(found, what)?;
     if found.mode() & 0o022 != 0 {
         return Err(Failure::new(Code::Refused, format!("others can write {what}"))
@@ -92,7 +81,7 @@ fn believe(found: &Metadata, what: &str) -> Result<(), Failure> {
 }
 
 /// Fails if it belongs to neither this user nor root.
-fn owned(found: &Metadata, what: &str) -> Result<(), Failure> {
+pub(super) fn owned(found: &Metadata, what: &str) -> Result<(), Failure> {
     let user = rustix::process::geteuid().as_raw();
     if found.uid() != user && found.uid() != 0 {
         return Err(Failure::new(Code::Refused, format!("{what} belongs to another user ({})", found.uid()))

@@ -6,6 +6,7 @@ mod keys;
 mod login;
 mod read;
 mod show;
+mod way;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,11 @@ impl Config {
     /// Seconds that a key derivation may take, where nothing else is asked for.
     pub fn max_kdf_time(&self) -> Option<u64> {
         self.defaults.number("max-kdf-time")
+    }
+
+    /// The names of volumes, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.volumes.keys().map(String::as_str)
     }
 
     fn at(&self, line: usize) -> String {

@@ -83,7 +83,7 @@ const GROUPS: &[Group] = &[
         &[
             ("verity", "Hash trees over data that is only read (dm-verity)"),
             ("fit", "U-Boot's images: kernel, device trees, initramfs"),
-            ("initramfs", "The small file system that unlocks at boot"),
+            ("initramfs", "The small filesystem that unlocks at boot"),
         ],
     ),
     (

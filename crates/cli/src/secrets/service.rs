@@ -5,12 +5,13 @@
 //!
 //! They have the attributes that GNOME's Files and Disks give to the passphrases of LUKS volumes, so both know the other's.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use atrest_secret::Passphrase;
 
+use super::asked_program::Asked;
 use super::read_from_program;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -25,10 +26,12 @@ pub fn look_up(id: &str, output: &Output) -> Result<Passphrase, Failure> {
     let mut command = program(&["lookup"], id);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut run = command.spawn().map_err(|error| absent(&error))?;
-    let said = run.stderr.take();
-    match read_from_program(run, output) {
-        Ok(found) => Ok(found),
-        Err(_) => Err(missing(id, &said.map(first_line).unwrap_or_default())), // intended: it may say nothing.
+    let asked = Asked::watch(&mut run);
+    let found = read_from_program(run, output);
+    match (found, asked.said()) {
+        (Ok(found), _) => Ok(found),
+        (Err(_), Err(late)) => Err(late),
+        (Err(_), Ok(said)) => Err(missing(id, line(&said))),
     }
 }
 
@@ -40,13 +43,14 @@ pub fn store(id: &str, label: &str, passphrase: &Passphrase) -> Result<(), Failu
     command.arg("store").arg(label).args(SCHEMA).args([ATTRIBUTE, id]);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut run = command.spawn().map_err(|error| absent(&error))?;
+    let asked = Asked::watch(&mut run);
     // What it did not take is told by how it ends.
     let written = run.stdin.take().map(|mut stdin| stdin.write_all(passphrase.expose()));
-    let said = run.stderr.take().map(first_line).unwrap_or_default(); // intended: it may say nothing.
     let ended = run.wait()?;
+    let said = asked.said()?;
     match (ended.success(), written) {
         (true, Some(Ok(()))) => Ok(()),
-        _ => Err(refused("does not keep the passphrase", &said)),
+        _ => Err(refused("does not keep the passphrase", line(&said))),
     }
 }
 
@@ -65,11 +69,12 @@ pub fn clear(id: &str) -> Result<bool, Failure> {
     let mut command = program(&["clear"], id);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut run = command.spawn().map_err(|error| absent(&error))?;
-    let said = run.stderr.take().map(first_line).unwrap_or_default(); // intended: it may say nothing.
-    match run.wait()?.success() {
-        true => Ok(true),
-        false if said.is_empty() => Ok(false),
-        false => Err(refused("does not remove the passphrase", &said)),
+    let asked = Asked::watch(&mut run);
+    let ended = run.wait()?;
+    match (ended.success(), line(&asked.said()?)) {
+        (true, _) => Ok(true),
+        (false, "") => Ok(false),
+        (false, said) => Err(refused("does not remove the passphrase", said)),
     }
 }
 
@@ -117,12 +122,8 @@ fn refused(what: &str, said: &str) -> Failure {
         .hint("it runs in a desktop session, as gnome-keyring-daemon or kwalletd do, and must be unlocked")
 }
 
-/// What a program says of itself, on one line.
-fn first_line(said: impl io::Read) -> String {
-    let mut text = Vec::new();
-    // What can't be read says nothing.
-    let _ = said.take(4096).read_to_end(&mut text);
-    let text = String::from_utf8_lossy(&text);
-    let line = text.lines().next().unwrap_or_default(); // intended: it may say nothing.
-    line.trim_start_matches("secret-tool: ").to_owned()
+/// What the program says of itself, on one line.
+fn line(said: &str) -> &str {
+    let line = said.lines().next().unwrap_or_default(); // intended: it may say nothing.
+    line.strip_prefix("secret-tool: ").unwrap_or(line)
 }

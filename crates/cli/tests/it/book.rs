@@ -102,10 +102,46 @@ fn a_page_that_is_hard_to_read_is_told_what_is_too_long() {
     assert!(prose(&paragraph).stdout.contains("page.md:1: a paragraph of 100 words, 90 at most"));
     let line = format!("{}.\n", "lettersinaword ".repeat(9).trim());
     assert!(prose(&line).stdout.contains("page.md:1: a line of 135 characters, 120 at most"));
-    assert!(prose("The change was found out.\n").stdout.contains("“was found out”: write “detected”"));
     for bad in [long_sentence, paragraph, line] {
         assert_eq!(prose(&bad).code, 1);
     }
+}
+
+#[test]
+fn the_linter_of_style_names_each_planted_fault_by_its_rule_and_place() {
+    let scratch = Scratch::new();
+    let lint = |text: &str| {
+        scratch.file("page.md", text);
+        let path = root().join("scripts/style").canonicalize().expect("the script");
+        scratch.tool("bash", &[path.to_str().expect("plain letters"), "page.md"])
+    };
+    let clean = lint(
+        "# Title\n\nOne idea has its own sentence.\n\n    the the listing of a file system\n\n`file system` is code.\n",
+    );
+    assert_eq!((clean.code, clean.stdout.as_str()), (0, ""), "{}", clean.stderr);
+
+    let long = format!("{}end.\n", "word another ".repeat(20));
+    for (planted, place, said) in [
+        ("The change was found\nout.", ":1:12:Atrest.Words:", "write “detected” instead of “was found out”"),
+        (
+            "| head |\n|---|\n| a file system |",
+            ":3:5:Atrest.Names:",
+            "write “filesystem” instead of “file system”",
+        ),
+        ("It is very small.", ":1:7:Atrest.Vague:", "“very” says nothing"),
+        ("The key is\n\n* in the the file", ":3:6:Atrest.Repeated:", "“the” stands twice"),
+        (long.as_str(), ":1:1:Atrest.LongestSentence:", "a sentence of more than 40 words"),
+    ] {
+        let ran = lint(planted);
+        assert_eq!(ran.code, 1, "{planted}: {}", ran.stderr);
+        assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
+        assert!(ran.stdout.contains(place) && ran.stdout.contains(said), "{planted}: {}", ran.stdout);
+    }
+    std::fs::remove_file(scratch.path("page.md")).expect("it is there");
+    assert_eq!(
+        scratch.tool("bash", &[root().join("scripts/style").to_str().expect("plain"), "page.md"]).code,
+        2
+    );
 }
 
 #[test]

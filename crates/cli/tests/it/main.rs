@@ -10,6 +10,7 @@ mod common;
 mod comparison;
 mod convert;
 mod cryptsetup;
+mod cures;
 mod damaged_fat;
 mod df;
 mod drivers;

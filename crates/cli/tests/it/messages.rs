@@ -114,7 +114,11 @@ fn of_directories_that_are_missing() {
         (&["mount", "vol", "no/dir", "--key-file", "key"], "no/dir"),
     ];
     for (words, path) in make {
-        let (what, hint) = none(path);
+        let (what, mut hint) = none(path);
+        // A directory to mount on is made. A file may be one to read, and then its path is wrong.
+        if !path.ends_with("dir") {
+            hint = format!("is the path right? For a new file {hint}");
+        }
         says(&scratch, words, 4, &what, &hint);
     }
     says_only(&scratch, &["info", "absent"], 4, "absent: there is no such file");
@@ -427,8 +431,15 @@ fn of_files_that_can_not_be_made_in_ext4() {
         &["cp", "file", "fs:/file"],
         2,
         "/file: the file tree is read-only",
-        "ext4 is read here, and files in it are only overwritten; to make some, serve the volume by `atrest open --fuse DIR` and, as root, \
-         mount -o loop DIR/volume /mnt",
+        "ext4 is read here, and files in it are only overwritten; `atrest mount VOLUME DIR --driver` makes some, by fuse2fs. As root, \
+         `atrest open VOLUME --fuse DIR` and mount -o loop DIR/volume /mnt do, too",
+    );
+    says(
+        &scratch,
+        &["mkdir", "fs:/new"],
+        1,
+        "fs: ext4 can only be read here; FAT and LittleFS can be written",
+        "`atrest mount VOLUME DIR --driver` mounts it to be written, by fuse2fs",
     );
 }
 
@@ -448,6 +459,12 @@ fn of_passphrases_that_nobody_can_type() {
     scratch.atrest(&["token", "import", "vol", "tpm"]).ok();
     let one = format!("{none}; token 0 (ssh): its type can't be used here");
     says(&scratch, &["open", "vol", "--nbd"], 1, &one, existing);
+    // A recovery key is typed: that is no fault of its token.
+    scratch.file("recovery", r#"{"type":"systemd-recovery","keyslots":["0"]}"#);
+    scratch.atrest(&["token", "import", "vol", "recovery", "--token-id", "7"]).ok();
+    let typed = "token 7 (systemd-recovery): a recovery key is typed in place of a passphrase, or given as a key file";
+    says(&scratch, &["open", "vol", "--nbd"], 1, &format!("{one}; {typed}"), existing);
+    scratch.atrest(&["token", "remove", "vol", "7"]).ok();
     scratch.atrest(&["token", "import", "vol", "fido"]).ok();
     let two = format!("{one}; token 1 (systemd-fido2): it does not have the fields of its type");
     says(&scratch, &["decrypt", "vol", "out"], 1, &two, existing);

@@ -59,6 +59,8 @@ fn a_name_stands_for_a_path_and_what_is_said_of_it() {
     assert!(run(&scratch, "decrypt photos plain").ok().stderr.is_empty());
     let there = std::fs::metadata(scratch.path("plain")).expect("a plaintext");
     assert!(there.len() > 0);
+    run(&scratch, "header pin photos").ok();
+    run(&scratch, "key test photos").ok();
 }
 
 #[test]
@@ -117,6 +119,55 @@ fn files_inside_are_reached_by_the_name() {
 }
 
 #[test]
+fn tab_completes_names_of_the_configuration_and_files_in_bash() {
+    let scratch = named("");
+    let offered = |words: &str| run(&scratch, &format!("complete -- atrest {words}")).ok().stdout;
+    // The empty line says that a file can stand there, too.
+    assert_eq!(offered("open ph"), "\nphotos\n");
+    assert_eq!(offered("open x"), "");
+    assert_eq!(offered("erase ph"), "");
+    assert_eq!(run(&scratch, "complete --json -- atrest mount p").ok().json(), serde_json::json!(["photos"]));
+    scratch.file("own.toml", b"[volumes.phone]\npath = \"/x\"\n");
+    scratch.bash("chmod 600 own.toml").ok();
+    assert_eq!(offered("--config own.toml open ph"), "\nphone\n");
+    assert_eq!(offered("open --config=own.toml ph"), "\nphone\n");
+    // What is wrong with a configuration is told by commands, not between two keys.
+    scratch.file("own.toml", b"[volumes.phone");
+    let broken = run(&scratch, "complete -- atrest --config own.toml open ph").ok();
+    assert_eq!((broken.stdout.as_str(), broken.stderr.as_str()), ("", ""));
+
+    std::fs::create_dir(scratch.path("phones")).expect("a directory");
+    scratch.bash("$ATREST completions bash > script").ok();
+    let program = scratch.bash("dirname \"$ATREST\"").ok().stdout;
+    let mut terminal = Terminal::new();
+    let mut command = scratch.command("bash");
+    command
+        .args(["--noprofile", "--norc", "-i"])
+        .env("PATH", format!("{}:/usr/bin:/bin", program.trim()))
+        .env("XDG_CONFIG_HOME", scratch.path("config"))
+        .env("TERM", "dumb")
+        .env("PS1", "ready> ");
+    let child = terminal.start(&command);
+    terminal.shows("ready> ");
+    terminal.types(b"source ./script; echo so\"urced\"\n");
+    terminal.shows("sourced");
+    terminal.shows("ready> ");
+    for (typed, shown) in [
+        ("atrest open phot\t", "open photos "),
+        ("atrest open phon\t", "open phones/"),
+        ("atrest open ph\t\t", "phones/"),
+        ("atrest open vo\t", "open vol "),
+    ] {
+        terminal.types(typed.as_bytes());
+        terminal.shows(shown);
+        terminal.types(b"\x15\n");
+        terminal.shows("ready> ");
+    }
+    terminal.types(b"exit\n");
+    assert!(ends(child).success());
+}
+
+#[test]
 fn a_file_in_the_working_directory_does_not_take_the_place_of_a_name() {
     let scratch = named("");
     let other = ["format", "--size", "20M", "--key-file", "key", "./photos"];
@@ -155,6 +206,9 @@ fn what_destroys_shows_what_a_name_stands_for() {
     ] {
         let asked = run(&scratch, words).fails(1, "there is no terminal to ask on");
         assert!(asked.stderr.contains(&format!("photos stands for {vol} (")), "{words}: {}", asked.stderr);
+        // With --yes and a name it would be refused.
+        assert!(asked.stderr.contains("write the path: atrest "), "{words}: {}", asked.stderr);
+        assert!(asked.stderr.contains(&format!("--yes {vol}\n")), "{words}: {}", asked.stderr);
         let refused = run(&scratch, &format!("{words} --yes")).fails(1, "with --yes nobody is asked");
         assert!(refused.stderr.contains(&format!("--yes {vol}")), "{words}: {}", refused.stderr);
     }
@@ -202,6 +256,31 @@ fn a_configuration_that_others_could_have_written_is_refused() {
         run(&scratch, "uuid photos").fails(2, "the configuration belongs to another user (12345)");
         run(&scratch, "uuid vol --config").fails(1, "--config");
     }
+    // Above its directory, somebody else could put another directory in the place of this one.
+    let above = scratch.path("config");
+    mode(&above, 0o775);
+    run(&scratch, "uuid photos").fails(2, "config: others can write a directory above the configuration");
+    mode(&above, 0o755);
+    // A symlink leads on, and what it leads through counts as well.
+    for name in ["open", "open/shut"] {
+        std::fs::create_dir(scratch.path(name)).expect("a directory");
+    }
+    scratch.bash("cp config/atrest/config.toml open/shut/; chmod 755 open/shut; chmod 757 open; ln -s ../open/shut config/way").ok();
+    run(&scratch, "uuid photos --config config/way/config.toml")
+        .fails(2, "open: others can write a directory above");
+    run(&scratch, "uuid photos --config open/shut/../shut/config.toml")
+        .fails(2, "others can write a directory above");
+    mode(&scratch.path("open"), 0o1777);
+    run(&scratch, "uuid photos --config config/way/config.toml").ok();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::lchown(scratch.path("open/shut"), Some(12345), None).expect("another owner");
+        run(&scratch, "uuid photos --config config/way/config.toml")
+            .fails(2, "open/shut: this part of the way to the configuration belongs to another user (12345)");
+        std::os::unix::fs::lchown(scratch.path("open/shut"), Some(0), None).expect("the old owner");
+    }
+    scratch.bash("chmod 755 open; ln -s loop loop").ok();
+    run(&scratch, "uuid photos --config config/way/config.toml").ok();
+    run(&scratch, "uuid photos --config loop/config.toml").reports(4);
     // Where there can be none, there is none.
     let nowhere = scratch.program(env!("CARGO_BIN_EXE_atrest")).args(["uuid", "vol"]);
     let nowhere = nowhere.env("XDG_CONFIG_HOME", scratch.path("vol")).without_terminal();

@@ -157,6 +157,12 @@ fn without_a_bus_or_the_program_it_is_said_what_is_missing() {
     program = program.env("PATH", scratch.path("bin").display().to_string());
     let forgot = crate::common::Ran::from(program.without_terminal().run());
     forgot.fails(2, "the secret service does not remove the passphrase: locked");
+    // A program that complains at length is read to its end.
+    let flood = "#!/bin/sh\nhead -c 300000 /dev/zero >&2; printf 'correct horse\\n'\n";
+    scratch.file("bin/secret-tool", flood.as_bytes());
+    let mut program = scratch.program(env!("CARGO_BIN_EXE_atrest")).args(words);
+    program = program.env("PATH", format!("{}:/usr/bin:/bin", scratch.path("bin").display()));
+    crate::common::Ran::from(program.without_terminal().run()).ok();
     // A volume without a header has no UUID to find it by.
     scratch.file("noise", [7; 4096]);
     let plain = ["ls", "noise", "--type", "plain", "-c", "aes-xts-plain64", "--passphrase-from", "keyring"];

@@ -1,7 +1,8 @@
 //! A file that gets its name once it is complete.
 //!
 //! Until then it has none (`O_TMPFILE`), so that whatever ends the program leaves nothing behind. Where the filesystem
-//! has no such files (FAT, some network filesystems) it has a hidden name beside, which stays if the program is killed.
+//! has no such files (FAT, some network filesystems), and without `/proc`, by which such a file gets its name, it has
+//! a hidden name beside, which stays if the program is killed.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,6 +16,9 @@ use rustix::fs::{AtFlags, CWD, RenameFlags};
 use rustix::io::Errno;
 
 use super::{Access, FileDevice, directory_of, open_error};
+
+/// What this process has open, by number.
+const OPEN_FILES: &str = "/proc/self/fd";
 
 /// A regular file of zero bytes that only its owner can read, and that [`appear`](Self::appear) gives its name.
 /// Dropped before that, it is gone.
@@ -35,6 +39,9 @@ impl NewFile {
         let path = path.as_ref();
         if path.symlink_metadata().is_ok() {
             return Err(open_error(Errno::EXIST.into()));
+        }
+        if !Path::new(OPEN_FILES).exists() {
+            return Self::create_hidden(path, size);
         }
         let nameless = private().custom_flags(libc::O_TMPFILE).open(directory_of(path));
         match nameless.map_err(|error| (error.raw_os_error(), error)) {
@@ -85,7 +92,7 @@ impl NewFile {
         let path = &self.device.path;
         let named = match &self.hidden {
             None => {
-                let nameless = format!("/proc/self/fd/{}", self.device.file.as_raw_fd());
+                let nameless = format!("{OPEN_FILES}/{}", self.device.file.as_raw_fd());
                 rustix::fs::linkat(CWD, nameless, CWD, path, AtFlags::SYMLINK_FOLLOW)
             }
             Some(hidden) => match rustix::fs::renameat_with(CWD, hidden, CWD, path, RenameFlags::NOREPLACE) {

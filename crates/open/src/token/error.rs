@@ -8,6 +8,8 @@ use core::fmt;
 pub enum TokenError {
     /// Its type is none that can be used here.
     UnknownType,
+    /// It says which keyslot a recovery key opens, and a person types that key.
+    Typed,
     /// It is for a smart card, whose library this program can't load.
     NoCards,
     /// It opens no keyslot.
@@ -155,7 +157,11 @@ impl From<super::pkcs11::Pkcs11Error> for TokenError {
 impl TokenError {
     /// Why a token of a type that is not known here can't be used.
     pub(super) fn unknown(kind: &str) -> Self {
-        if kind == "systemd-pkcs11" { Self::NoCards } else { Self::UnknownType }
+        match kind {
+            "systemd-pkcs11" => Self::NoCards,
+            super::recovery::KIND_NAME => Self::Typed,
+            _ => Self::UnknownType,
+        }
     }
 
     /// Whether it is a token to use, and only its passphrase is missing or wrong.
@@ -163,6 +169,7 @@ impl TokenError {
         !matches!(
             self,
             Self::UnknownType
+                | Self::Typed
                 | Self::NoCards
                 | Self::NoKeyslots
                 | Self::Malformed
@@ -175,6 +182,7 @@ impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownType => f.write_str("its type can't be used here"),
+            Self::Typed => f.write_str("a recovery key is typed in place of a passphrase, or given as a key file"),
             Self::NoCards => f.write_str(
                 "this program can't load the library of a smart card; `atrest` that was built for this system, not a static one, does",
             ),

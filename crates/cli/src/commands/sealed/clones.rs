@@ -26,7 +26,7 @@ pub fn clone(args: &CloneArgs, output: &Output) -> Result<(), Failure> {
     let url = path.to_str().ok_or_else(|| of_parent(Failure::parameters("the URL is no UTF-8")))?;
     look(&place).map_err(at)?;
     let trusted = args.new_store.as_deref().map(|store| new_store(store, output)).transpose()?;
-    let parent = Opened::unlock_with(path, args.store.as_deref(), &args.secret, output)?;
+    let parent = Opened::unlock_with(path, args.keys.store.as_deref(), &args.keys.secret, output)?;
     let failed = |error: VolumeError| of_parent(error.into());
     let all = parent.volume.snapshots().map_err(failed)?;
     let found = all.iter().rev().find(|one| one.name == args.name);
@@ -35,9 +35,11 @@ pub fn clone(args: &CloneArgs, output: &Output) -> Result<(), Failure> {
 
     let key = VolumeKey::generate(KEY_LEN, &mut OsRandom).map_err(FormatError::from)?;
     let prompt = format!("New passphrase for {}", to.display());
-    let passphrase = Source::from(&args.new_passphrase).read_new(&prompt, output)?;
-    let options =
-        FormatOptions { keyslot: options::keyslot(&args.pbkdf, None, None)?, ..FormatOptions::default() };
+    let passphrase = Source::from(&args.keys.new_passphrase).read_new(&prompt, output)?;
+    let options = FormatOptions {
+        keyslot: options::keyslot(&args.keys.pbkdf, None, None)?,
+        ..FormatOptions::default()
+    };
     let new = NewVolume { place: &place, key, passphrase, options, trusted };
     let made = new.begin(output, at, |begun| {
         // The snapshot is kept before there is anything that needs it.

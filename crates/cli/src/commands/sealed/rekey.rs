@@ -22,7 +22,7 @@ pub fn rekey(args: &RekeyArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.path;
     let at = |failure: Failure| failure.at(path);
     let failed = |error: VolumeError| at(error.into());
-    let opened = Opened::unlock_with(path, args.store.as_deref(), &args.secret, output)?;
+    let opened = Opened::unlock_with(path, args.keys.store.as_deref(), &args.keys.secret, output)?;
     let device = SealedDevice::open(path, true).map_err(|error| at(error.into()))?;
     // Those who read would miss what is deleted at the end.
     let _alone = device.store().hold_to_collect().map_err(|error| at(error.into()))?;
@@ -37,14 +37,14 @@ pub fn rekey(args: &RekeyArgs, output: &Output) -> Result<(), Failure> {
         ))?;
     }
     let prompt = format!("New passphrase for {}", path.display());
-    let passphrase = Source::from(&args.new_passphrase).read_new(&prompt, output)?;
+    let passphrase = Source::from(&args.keys.new_passphrase).read_new(&prompt, output)?;
     let key = VolumeKey::generate(KEY_LEN, &mut OsRandom).map_err(FormatError::from)?;
     let header = NewHeader::new();
     let options = FormatOptions {
         uuid: Some(info.uuid),
         label: Some(info.label).filter(|label| !label.is_empty()),
         subsystem: Some(info.subsystem).filter(|subsystem| !subsystem.is_empty()),
-        keyslot: options::keyslot(&args.pbkdf, None, None)?,
+        keyslot: options::keyslot(&args.keys.pbkdf, None, None)?,
         ..FormatOptions::default()
     };
     fill(&header, (&key, opened.format), &passphrase, options, output).map_err(at)?;

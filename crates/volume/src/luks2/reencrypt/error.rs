@@ -126,7 +126,7 @@ impl fmt::Display for ReencryptError {
                 write!(f, "the data is complete, but what is left of it elsewhere can't be wiped: {e}")
             }
             Self::NoSpaceBehind { needs, has } => {
-                write!(f, "the device has {has} bytes, of which the last {needs} must be free for the header")
+                write!(f, "the device has {has} bytes, which are too few to give up the last {needs} for the header")
             }
         }
     }
