@@ -1,8 +1,10 @@
-//! The Debian packages: made twice with the same bytes; installed, used, upgraded and removed in a clean Debian by `scripts/try-deb`. `make
-//! test-full` does it with the optimised programs, and has lintian read the packages (`scripts/try-packages`).
+//! The Debian packages: made twice with the same bytes; installed, used, upgraded and removed in a clean Debian by `scripts/try-deb`, and
+//! under systemd by `scripts/try-systemd`. `make test-full` does it with the optimised programs, and has lintian read the packages
+//! (`scripts/try-packages`).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use atrest_testkit::needs;
 
@@ -86,15 +88,24 @@ fn packages_do_what_they_are_for_in_a_clean_debian_and_two_of_one_commit_have_th
 
     needs::root("a clean Debian");
     let upgrade = packages(&scratch, "0.1.1", "three");
-    let told = scratch
-        .program(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/try-deb"))
-        .args([&first[0], &upgrade[0], &first[1], &upgrade[1]])
-        .ok();
-    let told = told.text();
-    print!("{told}");
-    let held = told.lines().filter(|line| line.starts_with("holds: ")).count();
-    assert_eq!(held, 12, "{told}");
-    assert!(told.ends_with("things hold in a clean bookworm, from 0.1.0 to 0.1.1\n"), "{told}");
+    let script = |name: &str| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(name);
+        // The first call has debootstrap make a root.
+        scratch.program(script).limit(Duration::from_secs(1200)).args([&first[0], &upgrade[0]])
+    };
+    for (told, held, end) in [
+        (
+            script("try-deb").args([&first[1], &upgrade[1]]).ok(),
+            12,
+            "12 of 12 things hold in a clean bookworm, from 0.1.0 to 0.1.1\n",
+        ),
+        (script("try-systemd").ok(), 8, "8 things hold under systemd\n"),
+    ] {
+        let told = told.text();
+        print!("{told}");
+        assert_eq!(told.lines().filter(|line| line.starts_with("holds: ")).count(), held, "{told}");
+        assert!(told.ends_with(end), "{told}");
+    }
 }
 
 #[test]
@@ -148,7 +159,8 @@ fn systemd_finds_the_unit_of_a_user_who_installs_in_their_home() {
     // By its name, which the manager of users looks for below the home directory.
     let analyze = || {
         let program = scratch.program("systemd-analyze").env("XDG_RUNTIME_DIR", scratch.path("."));
-        let program = program.env("HOME", scratch.as_path()).env("XDG_DATA_HOME", scratch.path(".local/share"));
+        let program =
+            program.env("HOME", scratch.as_path()).env("XDG_DATA_HOME", scratch.path(".local/share"));
         program.args(["verify", "--man=no", "--user", "atrest@photos.service"])
     };
     assert_eq!(analyze().ok().messages(), "");
