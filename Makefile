@@ -37,7 +37,7 @@ release:
 	scripts/setup release
 	scripts/release
 
-# Whether the crates keep what the last release promised. Before there is one, that is said.
+# Whether the crates keep what the version before promised, or say by their version that they do not.
 semver: setup
 	scripts/semver
 

@@ -1,10 +1,12 @@
-//! The Debian packages: made twice with the same bytes; installed, used, upgraded and removed in an empty root. `make test-full` does it with
-//! apt in a root that debootstrap made (`scripts/try-deb`), and has lintian read them.
+//! The Debian packages: made twice with the same bytes; installed, used, upgraded and removed in a clean Debian by `scripts/try-deb`, and
+//! under systemd by `scripts/try-systemd`. `make test-full` does it with the optimised programs, and has lintian read the packages
+//! (`scripts/try-packages`).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use atrest_testkit::oracle::Program;
+use atrest_testkit::needs;
 
 use crate::common::{CHEAP, Scratch};
 
@@ -25,14 +27,7 @@ fn packages(scratch: &Scratch, version: &str, out: &str) -> [PathBuf; 2] {
     std::array::from_fn(|_| lines.next().expect("the path of a package"))
 }
 
-/// dpkg, for a root that has nothing: neither the libraries that the package depends on, nor a shell for its scripts. This machine's runs
-/// them, and they know by `DPKG_ROOT` that they are to leave it alone.
-fn dpkg(scratch: &Scratch) -> Program {
-    let root = format!("--root={}", scratch.path("root").display());
-    scratch.program("dpkg").arg(root).args(["--force-depends", "--force-script-chrootless"])
-}
-
-/// All files under a folder, but what dpkg keeps for itself.
+/// All files in `usr` under a folder.
 fn files(root: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut left = vec![root.join("usr")];
@@ -49,7 +44,7 @@ fn files(root: &Path) -> BTreeSet<PathBuf> {
 }
 
 #[test]
-fn a_package_is_installed_used_upgraded_and_removed_and_two_of_one_commit_have_the_same_bytes() {
+fn packages_do_what_they_are_for_in_a_clean_debian_and_two_of_one_commit_have_the_same_bytes() {
     let scratch = Scratch::new();
     let first = packages(&scratch, "0.1.0", "one");
     let again = packages(&scratch, "0.1.0", "two");
@@ -60,12 +55,10 @@ fn a_package_is_installed_used_upgraded_and_removed_and_two_of_one_commit_have_t
     }
 
     let root = scratch.path("root");
-    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates"] {
-        std::fs::create_dir_all(root.join(folder)).expect("a folder");
+    for package in &first {
+        scratch.program("dpkg-deb").arg("--extract").arg(package).arg(&root).ok();
     }
-    std::fs::write(root.join("var/lib/dpkg/status"), "").expect("an empty list");
-    dpkg(&scratch).arg("--install").args(&first).ok();
-    let installed = files(&root);
+    let brought = files(&root);
     for name in [
         "bin/atrest",
         "share/man/man1/atrest.1.gz",
@@ -87,32 +80,32 @@ fn a_package_is_installed_used_upgraded_and_removed_and_two_of_one_commit_have_t
         "lib/dracut/modules.d/90atrest/module-setup.sh",
         "share/doc/atrest-initramfs/copyright",
     ] {
-        assert!(installed.contains(&Path::new("usr").join(name)), "{name} is missing");
+        assert!(brought.contains(&Path::new("usr").join(name)), "{name} is missing");
     }
-    // Every byte is what its checksum says, and every file has one.
-    assert_eq!(dpkg(&scratch).args(["--verify", "atrest", "atrest-initramfs"]).ok().text(), "");
-
-    // The installed program, not the one that was built.
-    let atrest = || scratch.program(root.join("usr/bin/atrest"));
-    scratch.file("key", "correct horse");
-    atrest().args(["format", "--size", "24M", "--key-file", "key"]).args(CHEAP).arg("volume").ok();
-    atrest().args(["key", "test", "--key-file", "key", "volume"]).ok();
-    let page = scratch
-        .program("gzip")
-        .arg("--to-stdout")
-        .arg("--decompress")
-        .arg(root.join("usr/share/man/man1/atrest-open.1.gz"));
+    let page = scratch.program("gzip").args(["--to-stdout", "--decompress"]);
+    let page = page.arg(root.join("usr/share/man/man1/atrest-open.1.gz"));
     assert!(page.ok().text().contains(".TH atrest-open 1"));
 
-    dpkg(&scratch).arg("--install").args(packages(&scratch, "0.1.1", "three")).ok();
-    let version =
-        scratch.program("dpkg-query").arg(format!("--admindir={}", root.join("var/lib/dpkg").display()));
-    assert_eq!(version.args(["--showformat=${Version}", "--show", "atrest"]).ok().text(), "0.1.1");
-    assert_eq!(files(&root), installed);
-    atrest().args(["key", "test", "--key-file", "key", "volume"]).ok();
-
-    dpkg(&scratch).args(["--remove", "atrest", "atrest-initramfs"]).ok();
-    assert_eq!(files(&root), BTreeSet::new());
+    needs::root("a clean Debian");
+    let upgrade = packages(&scratch, "0.1.1", "three");
+    let script = |name: &str| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(name);
+        // The first call has debootstrap make a root.
+        scratch.program(script).limit(Duration::from_secs(1200)).args([&first[0], &upgrade[0]])
+    };
+    for (told, held, end) in [
+        (
+            script("try-deb").args([&first[1], &upgrade[1]]).ok(),
+            12,
+            "12 of 12 things hold in a clean bookworm, from 0.1.0 to 0.1.1\n",
+        ),
+        (script("try-systemd").ok(), 9, "9 things hold under systemd\n"),
+    ] {
+        let told = told.text();
+        print!("{told}");
+        assert_eq!(told.lines().filter(|line| line.starts_with("holds: ")).count(), held, "{told}");
+        assert!(told.ends_with(end), "{told}");
+    }
 }
 
 #[test]
@@ -155,6 +148,26 @@ fn systemd_takes_the_units_that_are_installed() {
         let told = analyze.args(["verify", "--man=no", manager]).arg(&unit).ok();
         assert_eq!(told.messages(), "");
     }
+}
+
+#[test]
+fn systemd_finds_the_unit_of_a_user_who_installs_in_their_home() {
+    let scratch = Scratch::new();
+    let script = || scratch.program(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install"));
+    let prefix = scratch.path(".local");
+    script().args(["--program", env!("CARGO_BIN_EXE_atrest"), "--prefix"]).arg(&prefix).ok();
+    // By its name, which the manager of users looks for below the home directory.
+    let analyze = || {
+        let program = scratch.program("systemd-analyze").env("XDG_RUNTIME_DIR", scratch.path("."));
+        let program =
+            program.env("HOME", scratch.as_path()).env("XDG_DATA_HOME", scratch.path(".local/share"));
+        program.args(["verify", "--man=no", "--user", "atrest@photos.service"])
+    };
+    assert_eq!(analyze().ok().messages(), "");
+    assert!(!prefix.join("lib/systemd").exists(), "no system looks for units in a home directory");
+    script().args(["--uninstall", "--prefix"]).arg(&prefix).ok();
+    let told = analyze().run();
+    assert_ne!(told.code, Some(0), "{}", told.messages());
 }
 
 #[test]
