@@ -1,24 +1,22 @@
 //! An opening of a volume, which one thread at a time has.
 
-use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use atrest_device::TrustedStore;
-
+use super::anchor::Anchor;
 use super::batch::Batch;
-use super::cache::Cache;
+use super::cache::Blocks;
 use super::objects::Objects;
 use super::state::State;
 use super::uploads::Uploads;
-use super::{Head, Observer, RandomSource};
+use super::{Observer, RandomSource};
 use crate::format::{BLOCK_LEN, Prelude};
 
 pub(crate) struct Core {
     pub(crate) objects: Arc<Objects>,
     pub(crate) state: State,
     /// Blocks that have been read.
-    pub(crate) cache: Arc<Cache>,
+    pub(crate) cache: Arc<Blocks>,
     /// What an opening to read does not have.
     pub(crate) writer: Option<Writer>,
 }
@@ -32,10 +30,7 @@ pub(crate) struct Writer {
     pub(crate) uploads: Arc<Uploads>,
     /// Nothing more is written or acknowledged.
     pub(crate) failed: bool,
-    pub(crate) trusted: Option<Box<dyn TrustedStore + Send>>,
-    pub(crate) anchored: Option<Head>,
-    pub(crate) anchor_every: NonZeroU32,
-    pub(crate) flushes: u32,
+    pub(crate) anchor: Arc<Anchor>,
     /// The newest two checkpoints: number and salt.
     pub(crate) checkpoints: Vec<(u64, [u8; 16])>,
     pub(crate) checkpoint_every: u64,

@@ -84,7 +84,7 @@ impl BlockDevice for SealedVolume {
         }
         let block = offset / BLOCK;
         let blocks = (offset + len).div_ceil(BLOCK) - block;
-        let extent = self.core().and_then(|mut core| core.extent(block, blocks));
+        let extent = self.with_map(|core, fetched| core.extent(fetched, block, blocks));
         let (run, hole) = extent.map_err(|error| error.at(Operation::Read, offset, len))?;
         Ok(Extent { len: ((block + run) * BLOCK - offset).min(len), hole })
     }

@@ -1,5 +1,6 @@
 //! The engine: a log of sealed objects that is a block device.
 
+mod anchor;
 mod batch;
 mod cache;
 mod checkpoint;
@@ -10,6 +11,7 @@ mod error;
 mod extents;
 mod lru;
 mod map;
+mod nodes;
 mod objects;
 mod open;
 mod patience;
@@ -37,8 +39,10 @@ pub use rekey::Rewritten;
 pub use snapshots::Snapshot;
 pub use space::{Garbage, Usage};
 
-use self::cache::Cache;
+use self::anchor::Anchor;
+use self::cache::Blocks;
 use self::core::Core;
+use self::nodes::{Fetched, Lacks, Nodes};
 use self::uploads::Uploads;
 use self::warm::Warm;
 use crate::format::{Aead, Chain, FormatError, LogObject, MOST_BLOCKS, Operation};
@@ -166,22 +170,44 @@ pub struct SealedVolume {
     size: AtomicU64,
     read_only: bool,
     warm: Warm,
-    cache: Arc<Cache>,
+    cache: Arc<Blocks>,
+    nodes: Arc<Nodes>,
     /// What an opening to read does not have.
-    uploads: Option<Arc<Uploads>>,
+    uploads: Option<(Arc<Uploads>, Arc<Anchor>)>,
     traffic: Arc<Traffic>,
 }
 
 impl SealedVolume {
     fn of(core: Core, warm: Warm) -> Self {
         let size = AtomicU64::new(core.state.blocks * crate::format::BLOCK_LEN as u64);
-        let uploads = core.writer.as_ref().map(|writer| Arc::clone(&writer.uploads));
-        let (cache, traffic) = (Arc::clone(&core.cache), Arc::clone(&core.objects.traffic));
-        Self { size, read_only: uploads.is_none(), core: Mutex::new(core), warm, cache, uploads, traffic }
+        let both = |writer: &core::Writer| (Arc::clone(&writer.uploads), Arc::clone(&writer.anchor));
+        let uploads = core.writer.as_ref().map(both);
+        let (cache, nodes) = (Arc::clone(&core.cache), Arc::clone(&core.state.map.nodes));
+        let (traffic, read_only) = (Arc::clone(&core.objects.traffic), uploads.is_none());
+        Self { size, read_only, core: Mutex::new(core), warm, cache, nodes, uploads, traffic }
     }
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {
         self.core.lock().map_err(|_| VolumeError::Broken)
+    }
+
+    /// Asks something of the volume. What is not in memory of the map is fetched while others have the volume, and it is asked again.
+    fn with_map<T>(
+        &self,
+        mut ask: impl FnMut(&mut Core, &Fetched) -> Result<T, Lacks>,
+    ) -> Result<T, VolumeError> {
+        let mut fetched = Fetched::default();
+        loop {
+            let (node, objects) = {
+                let mut core = self.core()?;
+                match ask(&mut core, &fetched) {
+                    Ok(answer) => return Ok(answer),
+                    Err(Lacks::Error(error)) => return Err(error),
+                    Err(Lacks::Node(node)) => (node, Arc::clone(&core.objects)),
+                }
+            };
+            fetched.add(&node, self.nodes.get(&objects, &node)?);
+        }
     }
 
     /// The newest point of the history, stored or not.

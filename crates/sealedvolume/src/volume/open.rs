@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use atrest_device::TrustedStore;
 
+use super::anchor::Anchor;
 use super::batch::Batch;
 use super::cache::Cache;
 use super::core::{Core, Writer};
@@ -153,7 +154,9 @@ impl SealedVolume {
             state.step(&begin.object);
             let (store, traffic) = (objects.store.clone(), objects.traffic.clone());
             let at_once = (settings.parallel.get(), state.window);
-            let uploads = Arc::new(Uploads::new(store, traffic, objects.patience, at_once));
+            let uploads = Arc::new(Uploads::new(store, traffic, objects.patience, at_once, state.head));
+            let of = (objects.keys.format(), first_of(&state.session));
+            let anchor = Anchor::new(trusted, settings.anchor_every, of);
             let writer = Writer {
                 random: settings.random,
                 observer: settings.observer,
@@ -161,10 +164,7 @@ impl SealedVolume {
                 batch_blocks: settings.batch.clamp(1, 8192),
                 uploads,
                 failed: false,
-                trusted,
-                anchored: None,
-                anchor_every: settings.anchor_every,
-                flushes: 0,
+                anchor: Arc::new(anchor),
                 checkpoints: vec![loaded.checkpoint],
                 checkpoint_every: settings.checkpoint_every,
                 map_buffer: settings.map_buffer,
@@ -173,7 +173,7 @@ impl SealedVolume {
                 pending: None,
             };
             let cache = Cache::new(settings.cached_blocks);
-            let mut core = Core { objects: Arc::new(objects), state, cache, writer: Some(writer) };
+            let core = Core { objects: Arc::new(objects), state, cache, writer: Some(writer) };
             // Before anything is acknowledged: what this history has not taken can't come back then.
             core.anchor(core.state.head, false).map_err(|error| match error {
                 VolumeError::Trusted(error) => OpenError::Trusted(error),

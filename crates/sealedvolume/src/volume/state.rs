@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::extents::{Extents, Place};
 use super::map::Map;
+use super::nodes::{Fetched, Lacks};
 use super::objects::Objects;
 use super::{Head, VolumeError};
 use crate::format::{Extent, LogObject, Operation, OtherKey, Root, SnapshotRef};
@@ -110,12 +111,25 @@ impl State {
     }
 
     /// Where a block lies, and how many from it on lie one behind the other.
-    pub(crate) fn place(&mut self, objects: &Objects, block: u64) -> Result<(u64, Place), VolumeError> {
+    pub(crate) fn place(&self, objects: &Objects, block: u64) -> Result<(u64, Place), VolumeError> {
+        self.place_by(block, || self.map.find(objects, block))
+    }
+
+    /// [`place`](Self::place) by what of the map is in memory.
+    pub(crate) fn place_here(&self, fetched: &Fetched, block: u64) -> Result<(u64, Place), Lacks> {
+        self.place_by(block, || self.map.find_here(fetched, block))
+    }
+
+    fn place_by<E>(
+        &self,
+        block: u64,
+        find: impl FnOnce() -> Result<(u64, Place), E>,
+    ) -> Result<(u64, Place), E> {
         let unknown = match self.recent.find(block) {
             Ok(known) => return Ok(known),
             Err(unknown) => unknown,
         };
-        let (len, place) = self.map.find(objects, block)?;
+        let (len, place) = find()?;
         Ok((len.min(unknown), place))
     }
 }
