@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -47,6 +47,12 @@ struct Shared {
     sent: AtomicU64,
     received: AtomicU64,
     requests: Mutex<BTreeMap<String, u64>>,
+    /// Requests of ranges whose answers have not come, and the most that there were at once.
+    ranges: AtomicUsize,
+    most_ranges: AtomicUsize,
+    /// Requests whose answers come yet.
+    answered: AtomicU64,
+    held: AtomicUsize,
 }
 
 impl S3Proxy {
@@ -64,6 +70,10 @@ impl S3Proxy {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             requests: Mutex::default(),
+            ranges: AtomicUsize::new(0),
+            most_ranges: AtomicUsize::new(0),
+            answered: AtomicU64::new(u64::MAX),
+            held: AtomicUsize::new(0),
         });
         let served = Arc::clone(&shared);
         thread::spawn(move || {
@@ -84,6 +94,21 @@ impl S3Proxy {
     /// From now on answers come in this manner.
     pub fn answer(&self, manner: Manner) {
         self.shared.manner.store(manner as u8, Ordering::SeqCst);
+    }
+
+    /// From now on the answers to so many requests come. The server carries the others out, and nobody hears of it.
+    pub fn hold_after(&self, requests: u64) {
+        self.shared.answered.store(requests, Ordering::SeqCst);
+    }
+
+    /// Whether an answer is held back.
+    pub fn holds(&self) -> bool {
+        self.shared.held.load(Ordering::SeqCst) > 0
+    }
+
+    /// The most requests for ranges of objects that were unanswered at one time, since this was asked last.
+    pub fn most_ranges(&self) -> usize {
+        self.shared.most_ranges.swap(0, Ordering::SeqCst)
     }
 
     /// What went through since this was asked last.
@@ -193,6 +218,7 @@ impl Shared {
                 to_client.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                 request.without("expect");
             }
+            let _range = request.value("range").map(|_| Range::begin(self));
             to_server.write_all(request.text().as_bytes())?;
             let sent = match request.is_chunked() {
                 true => chunks(from_client, to_server)?,
@@ -206,6 +232,15 @@ impl Shared {
                 }
             };
             thread::sleep(self.delay);
+            let left = |left: u64| left.checked_sub(1);
+            if self.answered.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_err() {
+                self.held.fetch_add(1, Ordering::SeqCst);
+                while self.answered.load(Ordering::SeqCst) == 0 {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                self.held.fetch_sub(1, Ordering::SeqCst);
+                return Ok(());
+            }
             while self.manner() == Manner::Silent {
                 thread::sleep(Duration::from_millis(5));
                 if self.manner() != Manner::Silent {
@@ -236,6 +271,23 @@ impl Shared {
             self.received.fetch_add(received, Ordering::SeqCst);
         }
         Ok(())
+    }
+}
+
+/// A request for a range that is not answered.
+struct Range<'a>(&'a Shared);
+
+impl<'a> Range<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        let now = shared.ranges.fetch_add(1, Ordering::SeqCst) + 1;
+        shared.most_ranges.fetch_max(now, Ordering::SeqCst);
+        Self(shared)
+    }
+}
+
+impl Drop for Range<'_> {
+    fn drop(&mut self) {
+        self.0.ranges.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -3,13 +3,14 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::Observer;
 use super::anchor::Anchor;
 use super::batch::Batch;
 use super::cache::Blocks;
 use super::objects::Objects;
+use super::random::Shared;
 use super::state::State;
 use super::uploads::Uploads;
-use super::{Observer, RandomSource};
 use crate::format::{BLOCK_LEN, Prelude};
 
 pub(crate) struct Core {
@@ -22,7 +23,7 @@ pub(crate) struct Core {
 }
 
 pub(crate) struct Writer {
-    pub(crate) random: RandomSource,
+    pub(crate) random: Shared,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) batch: Batch,
     pub(crate) batch_blocks: usize,
@@ -40,6 +41,8 @@ pub(crate) struct Writer {
     pub(crate) since_checkpoint: u64,
     /// Log objects that are waited for beyond those, after checkpoints that failed.
     pub(crate) checkpoint_delay: u64,
+    /// One is being made while others have the volume.
+    pub(crate) is_checkpointing: bool,
     /// A checkpoint that the store may have or not.
     pub(crate) pending: Option<PendingCheckpoint>,
 }

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::extents::{Extents, Place};
+use super::VolumeError;
 use super::cache::Cache;
+use super::extents::{Extents, Place};
 use super::nodes::{Fetched, Lacks, Nodes};
 use super::objects::Objects;
-use super::{RandomSource, VolumeError};
+use super::random::Shared;
 use crate::format::{FANOUT, Kind, Node, Prelude, Run, names, seal_node, span};
 
 /// Bytes that a run, an object and a child take in memory, more or less.
@@ -41,7 +42,7 @@ pub(crate) struct Loaded {
 /// What making nodes takes.
 pub(crate) struct Making<'a> {
     pub(crate) objects: &'a Objects,
-    pub(crate) random: &'a mut RandomSource,
+    pub(crate) random: &'a mut Shared,
     pub(crate) session: [u8; 32],
     /// Runs that a branch holds at most; an object counts as three.
     pub(crate) most: usize,

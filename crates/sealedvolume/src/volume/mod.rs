@@ -15,6 +15,7 @@ mod nodes;
 mod objects;
 mod open;
 mod patience;
+mod random;
 mod read;
 mod rekey;
 mod snapshots;
@@ -27,7 +28,7 @@ mod write;
 use std::fmt;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use atrest_device::TrustedStore;
 use atrest_secret::{OsRandom, Random};
@@ -163,10 +164,13 @@ impl fmt::Debug for Settings {
 
 /// An open sealed volume.
 ///
-/// One thread at a time changes it. Whoever waits for the store, to read or to flush, keeps nobody else waiting; a checkpoint does. Dropping it stores nothing: what was
+/// One thread at a time changes it. Whoever waits for the store, to read or to flush, keeps nobody else waiting, and neither does a
+/// checkpoint. Dropping it stores nothing: what was
 /// written since the last flush is lost then, as in a crash. [`close`](Self::close) keeps it.
 pub struct SealedVolume {
     core: Mutex<Core>,
+    /// A checkpoint is no longer being made.
+    checkpointed: Condvar,
     size: AtomicU64,
     read_only: bool,
     warm: Warm,
@@ -184,7 +188,8 @@ impl SealedVolume {
         let uploads = core.writer.as_ref().map(both);
         let (cache, nodes) = (Arc::clone(&core.cache), Arc::clone(&core.state.map.nodes));
         let (traffic, read_only) = (Arc::clone(&core.objects.traffic), uploads.is_none());
-        Self { size, read_only, core: Mutex::new(core), warm, cache, nodes, uploads, traffic }
+        let (core, checkpointed) = (Mutex::new(core), Condvar::new());
+        Self { size, read_only, core, checkpointed, warm, cache, nodes, uploads, traffic }
     }
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {
@@ -226,7 +231,7 @@ impl SealedVolume {
         if blocks == 0 || blocks > MOST_BLOCKS {
             return Err(VolumeError::Limit(FormatError::Limit));
         }
-        self.core()?.operation(Operation::Resized { blocks })?;
+        self.settled()?.operation(Operation::Resized { blocks })?;
         self.size.store(blocks * crate::format::BLOCK_LEN as u64, Ordering::Release);
         Ok(())
     }
@@ -245,7 +250,7 @@ impl SealedVolume {
     /// What [`flush`](atrest_device::BlockDevice::flush) fails with. A checkpoint that the store does not take, or whose map can't
     /// be read, is an error too, but leaves the volume usable.
     pub fn checkpoint(&self) -> Result<(), VolumeError> {
-        self.core()?.checkpoint()
+        self.settled()?.checkpoint()
     }
 
     /// Flushes, writes a checkpoint, and says in the trusted store that this session has ended. Nothing can be written afterwards.
@@ -254,7 +259,7 @@ impl SealedVolume {
     /// [`VolumeError`] of the flush: then the session has not ended in good order, and the next opening takes what is stored.
     /// Without a checkpoint the volume is closed in good order all the same, and only that is told.
     pub fn close(&self) -> Result<(), VolumeError> {
-        self.core()?.close()
+        self.settled()?.close()
     }
 }
 

@@ -9,6 +9,7 @@ use super::batch::Batch;
 use super::cache::Cache;
 use super::core::{Core, Writer};
 use super::objects::Objects;
+use super::random::Shared;
 use super::state::State;
 use super::uploads::Uploads;
 use super::warm::Warm;
@@ -67,7 +68,7 @@ impl SealedVolume {
         }
         let mut session = [0; 32];
         settings.random.fill(&mut session)?;
-        let prelude = objects.prelude(&mut settings.random, Kind::Checkpoint, 0, session)?;
+        let prelude = objects.prelude(&mut *settings.random, Kind::Checkpoint, 0, session)?;
         let chain = objects.keys.chain(&[0; 32], &prelude, &[])?;
         let snapshots = Vec::new();
         let trusted = matches!(freshness, Freshness::Record(_));
@@ -158,7 +159,7 @@ impl SealedVolume {
             let of = (objects.keys.format(), first_of(&state.session));
             let anchor = Anchor::new(trusted, settings.anchor_every, of);
             let writer = Writer {
-                random: settings.random,
+                random: Shared::new(settings.random),
                 observer: settings.observer,
                 batch: Batch::default(),
                 batch_blocks: settings.batch.clamp(1, 8192),
@@ -170,6 +171,7 @@ impl SealedVolume {
                 map_buffer: settings.map_buffer,
                 since_checkpoint: loaded.replayed + 1,
                 checkpoint_delay: 0,
+                is_checkpointing: false,
                 pending: None,
             };
             let cache = Cache::new(settings.cached_blocks);
@@ -346,7 +348,7 @@ fn seal_begin(objects: &Objects, state: &State, settings: &mut Settings) -> Resu
     let mut session = [0; 32];
     settings.random.fill(&mut session)?;
     let number = state.successor;
-    let prelude = objects.prelude(&mut settings.random, Kind::Log, number, session)?;
+    let prelude = objects.prelude(&mut *settings.random, Kind::Log, number, session)?;
     let summary = Summary {
         begin: true,
         ordinal: state.ordinal.checked_add(1).ok_or(FormatError::Limit)?,

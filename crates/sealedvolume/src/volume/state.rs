@@ -25,7 +25,9 @@ pub(crate) struct State {
     /// Keys of objects that others than the present key have made.
     pub(crate) keys: Vec<OtherKey>,
     pub(crate) snapshots: BTreeMap<u64, SnapshotRef>,
-    /// What was written behind the checkpoint.
+    /// What a checkpoint that is being made takes up.
+    pub(crate) frozen: Arc<Extents>,
+    /// What was written behind that, or behind the checkpoint.
     pub(crate) recent: Extents,
 }
 
@@ -42,6 +44,7 @@ impl State {
             map: Map::new(root.map, cached_map),
             keys: root.keys,
             snapshots: root.snapshots.into_iter().map(|snapshot| (snapshot.id, snapshot)).collect(),
+            frozen: Arc::default(),
             recent: Extents::default(),
         }
     }
@@ -125,10 +128,13 @@ impl State {
         block: u64,
         find: impl FnOnce() -> Result<(u64, Place), E>,
     ) -> Result<(u64, Place), E> {
-        let unknown = match self.recent.find(block) {
-            Ok(known) => return Ok(known),
-            Err(unknown) => unknown,
-        };
+        let mut unknown = u64::MAX;
+        for newer in [&self.recent, &*self.frozen] {
+            match newer.find(block) {
+                Ok((len, place)) => return Ok((len.min(unknown), place)),
+                Err(further) => unknown = unknown.min(further),
+            }
+        }
         let (len, place) = find()?;
         Ok((len.min(unknown), place))
     }

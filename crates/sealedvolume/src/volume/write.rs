@@ -16,17 +16,25 @@ impl SealedVolume {
         change: impl FnOnce(&mut Core) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         let Some((uploads, _)) = &self.uploads else { return Err(VolumeError::ReadOnly) };
-        self.core()?.writer()?;
+        if self.core()?.writer()?.is_far_ahead() {
+            drop(self.settled()?);
+        }
         self.or_fail(uploads.wait_for_room())?;
-        let changed = self.core().and_then(|mut core| change(&mut core));
+        let (changed, is_due) = {
+            let mut core = self.core()?;
+            let changed = change(&mut core);
+            (changed, core.writer().is_ok_and(|writer| writer.is_due()))
+        };
         self.or_fail(uploads.step())?;
-        changed
+        changed?;
+        // What was written since the last checkpoint is in memory, and there is a bound to that.
+        if is_due { self.checkpoint_if_due() } else { Ok(()) }
     }
 
     /// Makes everything that was written until now durable, and by policy anchors it. While this waits for the store or the trusted store, others read
     /// and write. Those who flush while enough is under way wait for their turn, and what all of them have written becomes one object.
     pub(super) fn make_durable(&self) -> Result<(), VolumeError> {
-        let Some((uploads, anchor)) = &self.uploads else { return Ok(()) };
+        let Some((uploads, _)) = &self.uploads else { return Ok(()) };
         let (number, is_sealed) = self.core()?.to_be_stored()?;
         if !is_sealed {
             self.or_fail(uploads.wait_for_turn(number))?;
@@ -37,9 +45,15 @@ impl SealedVolume {
                 core.seal_batch()?;
             }
         }
+        self.make_durable_up_to(number, false)?;
+        self.checkpoint_if_due()
+    }
+
+    /// Waits until all log objects up to a number are stored, and by policy or by `force` anchors that.
+    pub(super) fn make_durable_up_to(&self, number: u64, force: bool) -> Result<(), VolumeError> {
+        let Some((uploads, anchor)) = &self.uploads else { return Ok(()) };
         self.or_fail(uploads.wait_for(number))?;
-        self.or_fail(anchor.reach(|| uploads.stored(), false))?;
-        self.core()?.checkpoint_if_due()
+        self.or_fail(anchor.reach(|| uploads.stored(), force))
     }
 
     /// What can't be stored ends the session: nothing more is acknowledged.
@@ -98,9 +112,7 @@ impl Core {
         if writer.batch.len() < writer.batch_blocks {
             return Ok(());
         }
-        self.seal_batch()?;
-        // What was written since the last checkpoint is in memory, and there is a bound to that.
-        self.checkpoint_if_due()
+        self.seal_batch()
     }
 
     fn seal_batch(&mut self) -> Result<(), VolumeError> {
@@ -198,26 +210,7 @@ impl Core {
     /// Flushes, and writes a checkpoint if one is due. That one fails is no failure of the flush.
     pub(crate) fn flush_for_user(&mut self) -> Result<(), VolumeError> {
         self.flush(false)?;
-        self.checkpoint_if_due()
-    }
-
-    fn checkpoint_if_due(&mut self) -> Result<(), VolumeError> {
-        let writer = self.writer()?;
-        // cannot overflow: the delay is bounded.
-        if writer.since_checkpoint < writer.checkpoint_every + writer.checkpoint_delay {
-            return Ok(());
-        }
-        match self.checkpoint() {
-            // By the store or the record, nothing can be acknowledged any more: then this flush is no exception.
-            Err(error) if self.writer().is_err() => Err(error),
-            Err(error) => {
-                if let Some(observer) = self.writer()?.observer.as_ref() {
-                    observer.checkpoint_failed(error);
-                }
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
+        self.checkpoint_while_alone_if_due()
     }
 
     /// Writes the record of a point of this session. All of the history up to it is stored.

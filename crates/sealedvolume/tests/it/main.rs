@@ -4,6 +4,7 @@ mod assaults;
 mod attacks;
 mod checkpoints;
 mod clones;
+mod crowd;
 mod device;
 mod directory;
 mod follows;
