@@ -28,8 +28,7 @@ enum Work {
     Shrink,
 }
 
-const ALL: [Work; 6] =
-    [Work::Rekey, Work::Clone, Work::Flatten, Work::Collect, Work::Grow, Work::Shrink];
+const ALL: [Work; 6] = [Work::Rekey, Work::Clone, Work::Flatten, Work::Collect, Work::Grow, Work::Shrink];
 
 struct Bench {
     server: S3Server,
@@ -69,7 +68,8 @@ impl Bench {
     }
 
     fn run(&self, command: &[&str], options: &[&[&str]]) -> Ran {
-        let words: Vec<&str> = command.iter().copied().chain(options.iter().copied().flatten().copied()).collect();
+        let words: Vec<&str> =
+            command.iter().copied().chain(options.iter().copied().flatten().copied()).collect();
         through(&self.server, &self.proxy, &self.scratch, &words)
     }
 
@@ -141,7 +141,8 @@ impl Bench {
     fn is_whole(&self, size: impl Fn(usize) -> bool) {
         let found = self.contents(&self.url, "store", &[]).expect("the volume opens");
         assert!(size(found.len()), "{} bytes", found.len());
-        let (len, zeros) = (found.len().min(self.now.len()), |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0));
+        let (len, zeros) =
+            (found.len().min(self.now.len()), |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0));
         assert!(found[..len] == self.now[..len] && zeros(&found[len..]), "the volume holds something else");
         let snapshot = self.contents(&self.url, "store", &["--snapshot", SNAPSHOT]).expect("it opens");
         assert!(snapshot == self.before, "the snapshot holds something else");

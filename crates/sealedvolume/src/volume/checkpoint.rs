@@ -146,8 +146,7 @@ impl Writer {
 
     /// Whether so much was written since a checkpoint was begun that it must end first: what it does not take up is in memory.
     pub(super) fn is_far_ahead(&self) -> bool {
-        self.is_checkpointing
-            && self.since_checkpoint > 4 * (self.checkpoint_every + self.checkpoint_delay)
+        self.is_checkpointing && self.since_checkpoint > 4 * (self.checkpoint_every + self.checkpoint_delay)
     }
 }
 

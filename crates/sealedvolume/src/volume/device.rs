@@ -35,6 +35,11 @@ impl BlockDevice for SealedVolume {
         self.read(offset, buf).map_err(|error| error.at(Operation::Read, offset, len))
     }
 
+    fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        Ok(self.read_at_once(offset, buf))
+    }
+
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         let len = data.len() as u64;
         self.check_range(Operation::Write, offset, len)?;

@@ -83,12 +83,7 @@ impl Core {
     }
 
     /// How many blocks from one on are holes, or are none.
-    pub(crate) fn extent(
-        &self,
-        fetched: &Fetched,
-        block: u64,
-        most: u64,
-    ) -> Result<(u64, bool), Lacks> {
+    pub(crate) fn extent(&self, fetched: &Fetched, block: u64, most: u64) -> Result<(u64, bool), Lacks> {
         let (len, place) = self.place_here(fetched, block)?;
         Ok((len.min(most), matches!(place, Whereabouts::Placed(Place::Hole))))
     }

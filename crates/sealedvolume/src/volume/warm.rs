@@ -51,6 +51,24 @@ struct Stream {
     used: u64,
 }
 
+impl Stream {
+    /// Whether a read goes on with it.
+    fn has(&self, first: u64, end: u64) -> bool {
+        self.used > 0 && first.abs_diff(self.end) <= NEAR * (end - first)
+    }
+
+    /// It, with a read that ends there.
+    fn with(self, end: u64) -> Self {
+        let (end, reads) = (self.end.max(end), self.reads.saturating_add(1)); // intended: enough is enough.
+        Self { end, until: self.until.max(end), reads, ..self }
+    }
+
+    /// Whether something is to be fetched ahead of it. Not each time a little: a request is as dear as what it brings.
+    fn wants(&self, most: u64) -> bool {
+        self.reads >= TRUST && self.until - self.end <= most / 2
+    }
+}
+
 impl Warm {
     pub(super) fn new(parallel: usize, cached_blocks: usize) -> Self {
         let most = (cached_blocks as u64 / 2).min(AHEAD);
@@ -69,24 +87,26 @@ impl Warm {
         }
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner); // intended: each is whole.
         let now = streams.iter().map(|stream| stream.used).max().unwrap_or(0) + 1; // intended: none was used.
-        let near = NEAR * (end - first);
-        let belongs = |stream: &&mut Stream| stream.used > 0 && first.abs_diff(stream.end) <= near;
-        let Some(stream) = streams.iter_mut().find(belongs) else {
+        let Some(stream) = streams.iter_mut().find(|stream| stream.has(first, end)) else {
             if let Some(oldest) = streams.iter_mut().min_by_key(|stream| stream.used) {
                 *oldest = Stream { end, until: end, reads: 0, used: now };
             }
             return (end, end);
         };
-        (stream.used, stream.reads) = (now, stream.reads.saturating_add(1)); // intended: enough is enough.
-        stream.end = stream.end.max(end);
-        stream.until = stream.until.max(stream.end);
-        // Not each time a little: a request is as dear as what it brings.
-        if stream.reads < TRUST || stream.until - stream.end > self.most / 2 {
+        *stream = Stream { used: now, ..stream.with(end) };
+        if !stream.wants(self.most) {
             return (end, end);
         }
         let from = stream.until;
         stream.until = stream.end + self.most;
         (from, stream.until)
+    }
+
+    /// Whether [`ahead`](Self::ahead) has something to be fetched when it is told of these blocks.
+    fn is_to_fetch(&self, first: u64, end: u64) -> bool {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner); // intended: each is whole.
+        let stream = streams.iter().find(|stream| stream.has(first, end));
+        self.parallel > 1 && stream.is_some_and(|stream| stream.with(end).wants(self.most))
     }
 
     /// Blocks up to `until` were to be fetched ahead, but nothing from `at` on is.
@@ -208,6 +228,22 @@ impl SealedVolume {
         }
         atrest_secret::wipe(&mut whole);
         read
+    }
+
+    /// Fills `out` from byte `offset`, which the caller has checked, if that takes no waiting, and no fetching ahead either.
+    pub(super) fn read_at_once(&self, offset: u64, out: &mut [u8]) -> bool {
+        let (block, len) = (BLOCK_LEN as u64, out.len() as u64);
+        if !offset.is_multiple_of(block) || !len.is_multiple_of(block) || len == 0 {
+            return false;
+        }
+        let (first, end) = (offset / block, (offset + len) / block);
+        let Ok(core) = self.core.try_lock() else { return false };
+        if self.warm.is_to_fetch(first, end) || !core.read_here(first, out) {
+            return false;
+        }
+        drop(core);
+        self.warm.ahead(first, end);
+        true
     }
 
     /// Fetches the blocks of which a write changes a part.
@@ -424,6 +460,29 @@ impl Core {
             *at = block + len;
         }
         Ok(())
+    }
+
+    /// Fills `out` with blocks from one on, if all of them are in memory in clear.
+    fn read_here(&self, first: u64, out: &mut [u8]) -> bool {
+        let fetched = Fetched::default();
+        let (mut block, mut rest) = (first, out);
+        while !rest.is_empty() {
+            let Ok((len, place)) = self.place_here(&fetched, block) else { return false };
+            let len = len.min((rest.len() / BLOCK_LEN) as u64);
+            let (these, others) = rest.split_at_mut(len as usize * BLOCK_LEN);
+            match place {
+                Whereabouts::Here(data) => these.copy_from_slice(&**data),
+                Whereabouts::Placed(extents::Place::Hole) => these.fill(0),
+                Whereabouts::Placed(extents::Place::Stored(object, slot)) => {
+                    for (to, slot) in these.chunks_mut(BLOCK_LEN).zip(slot..) {
+                        let Some(data) = self.cache.find(&(object.salt, slot)) else { return false };
+                        to.copy_from_slice(&**data);
+                    }
+                }
+            }
+            (block, rest) = (block + len, others);
+        }
+        true
     }
 
     /// A block that is to be fetched: with its neighbours, or alone.

@@ -62,7 +62,8 @@ impl ObjectStore for Late {
         self.puts.fetch_add(1, Ordering::SeqCst);
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let closed = self.closed.lock().expect("no panic");
-        let (closed, late) = self.opened.wait_timeout_while(closed, LONG, |closed| *closed).expect("no panic");
+        let (closed, late) =
+            self.opened.wait_timeout_while(closed, LONG, |closed| *closed).expect("no panic");
         drop(closed);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         assert!(!late.timed_out(), "nobody has opened the store");

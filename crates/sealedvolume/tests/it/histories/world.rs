@@ -410,8 +410,10 @@ impl World {
                 Then::Sleeps => sleepers.push(opened),
                 Then::MadeAgain => {
                     self.totals.made_again += 1;
-                    self.make();
+                    // None of their threads stores anything in what is new.
+                    drop(opened);
                     sleepers.clear();
+                    self.make();
                     continue;
                 }
             }
@@ -533,6 +535,9 @@ impl World {
         if opened.volume.close().is_ok() {
             self.acked.push(opened.volume.head().expect("a head"));
         }
+        // It is closed: a thread of it that sends its object as late as after the next session, and is shown what that one's number was given
+        // to, has nobody to tell that it is stored.
+        opened.client.end();
         if self.mode != Mode::Evil {
             return;
         }
