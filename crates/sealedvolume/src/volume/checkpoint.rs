@@ -35,12 +35,19 @@ pub(super) struct Plan {
     since: u64,
 }
 
-/// What became of it.
+/// A checkpoint that is stored.
+struct Stored {
+    number: u64,
+    salt: [u8; 16],
+    map: Option<Prelude>,
+}
+
+/// What became of a plan.
 pub(super) struct Outcome {
     /// The pending one, which is stored now.
     settled: Option<PendingCheckpoint>,
-    /// Number, salt and map of the new one; `None` where the newest one was of this state.
-    made: Result<Option<(u64, [u8; 16], Option<Prelude>)>, VolumeError>,
+    /// The new one; `None` where the newest one was of this state.
+    made: Result<Option<Stored>, VolumeError>,
     /// One that the store may have or not.
     pending: Option<PendingCheckpoint>,
     since: u64,
@@ -93,12 +100,11 @@ impl Plan {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "the two fields of an outcome")]
     fn put_root(
         &mut self,
         map: Option<Prelude>,
         stored: &[[u8; 16]],
-    ) -> (Result<(u64, [u8; 16], Option<Prelude>), VolumeError>, Option<PendingCheckpoint>) {
+    ) -> (Result<Stored, VolumeError>, Option<PendingCheckpoint>) {
         self.root.map = map;
         let Self { objects, random, root, .. } = self;
         let number = root.number;
@@ -115,7 +121,7 @@ impl Plan {
         };
         let salt = prelude.salt;
         match objects.put(&names::checkpoint(number), &bytes) {
-            Ok(()) => (Ok((number, salt, map)), None),
+            Ok(()) => (Ok(Stored { number, salt, map }), None),
             Err(error) => (Err(error), Some(PendingCheckpoint { number, salt, bytes, map })),
         }
     }
@@ -283,7 +289,7 @@ impl Core {
             writer.is_stored(number, salt, since);
         }
         let done = match made {
-            Ok(Some((number, salt, map))) => {
+            Ok(Some(Stored { number, salt, map })) => {
                 state.map.top = map;
                 state.frozen = Arc::default();
                 writer.is_stored(number, salt, since);

@@ -35,7 +35,7 @@ impl SealedVolume {
     /// and write. Those who flush while enough is under way wait for their turn, and what all of them have written becomes one object.
     pub(super) fn make_durable(&self) -> Result<(), VolumeError> {
         let Some((uploads, _)) = &self.uploads else { return Ok(()) };
-        let (number, is_sealed) = self.core()?.to_be_stored()?;
+        let (number, is_sealed) = self.core()?.flush_target()?;
         if !is_sealed {
             self.or_fail(uploads.wait_for_turn(number))?;
             let mut core = self.core()?;
@@ -177,7 +177,7 @@ impl Core {
     }
 
     /// The number up to which everything that was written is to be stored, and whether the object of that number is sealed.
-    fn to_be_stored(&mut self) -> Result<(u64, bool), VolumeError> {
+    fn flush_target(&mut self) -> Result<(u64, bool), VolumeError> {
         match self.writer()?.batch.is_empty() {
             true => Ok((self.state.head.number, true)),
             false => Ok((self.state.successor, false)),

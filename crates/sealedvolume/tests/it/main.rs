@@ -2,6 +2,7 @@
 
 mod assaults;
 mod attacks;
+mod begins;
 mod checkpoints;
 mod clones;
 mod crowd;
