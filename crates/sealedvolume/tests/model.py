@@ -356,6 +356,18 @@ class Vol:
         for op, i, c in snaps: sn.__setitem__(i, c) if op == '+' else op == '-' and sn.pop(i, None)
         w.node(H(sm, hdr), s.h, 'data', s.inst, tuple(state), tuple(locs), tuple(sorted(sn.items())), hdr.n)
         s.step(hdr, sm); s.queue.append(obj)
+    def partial(s, lba, half, val):
+        """half of a block: the other half is what was written last, which may have to be read; if it can't be, nothing is written"""
+        w = s.w; last = [x for l, x in s.batch if l == lba]; halves = lambda x: list(x) if type(x) is tuple else [x, x]
+        try: two = halves(last[-1] if last and s.F != 'partial-stale' else s.read(lba))
+        except Alarm as e:
+            ST['partial writes that failed'] += 1
+            if not (w.store.mode == 'evil' or w.tampered or 'answer' in str(e)): raise Violation('error on a partial write without a cause: %s' % e)
+            if s.F != 'partial-zeros': return
+            two = [0, 0]
+        want = halves(last[-1] if last else w.truth[s.h].state[lba]); two[half] = want[half] = val
+        if two != want: raise Violation('a partial write took up what was not there')
+        s.batch.append((lba, tuple(two))); ST['partial writes'] += 1
     def room(s):
         low = min([o.hdr.n for o in s.queue]) - 1 if s.queue else s.n   # of the oldest that is not stored, not of how many are stored
         return s.nxt <= low + W or (s.F == 'window-by-count' and len(s.queue) < W)
@@ -567,7 +579,8 @@ def fenced_by_nobody(w, v, e):
 def work(w, v, rng, n):
     for _ in range(n):
         r = rng.random()
-        if r < .42:
+        if r < .10: w.ctr += 1; v.partial(rng.randrange(NB), rng.randrange(2), w.ctr)
+        elif r < .42:
             w.ctr += 1; v.batch.append((rng.randrange(NB), 0 if rng.random() < .1 else w.ctr))
         elif r < .50 and v.batch and v.room(): v.sealed(v.batch); v.batch = []; ST['sealed without flush'] += 1
         elif r < .55: v.push()
@@ -716,7 +729,7 @@ def scenario(seed, flaw, w=None, depth=0):
 FLAWS = ('no-random','no-object-salt','no-object-key','no-place','no-format-bind','hdr-of-object','tag-ignored','reseal','resume','resume-fixed-keys',
   'any-session','begin-not-anchored','no-anchor','chain-unchecked','checkpoint-trusted','fork-unchecked','gap-accepted','error-is-absent','missing-is-hole','ack-before-put','anchor-before-put','ack-gap','no-fence','no-skip','window-by-count',
   'store-not-held','relocate-blind','older-record-unchecked','checkpoint-unflushed','gc-early','gc-one-checkpoint','gc-ignores-snapshots','gc-unfenced','gc-forgets-fences','single-summary','single-prelude',
-  'rekey-header-first','rekey-writes-first','rekey-forgets-key','clone-not-held','clone-before-hold','hold-goes-first')
+  'rekey-header-first','rekey-writes-first','rekey-forgets-key','clone-not-held','clone-before-hold','hold-goes-first','partial-zeros','partial-stale')
 
 def run(seed, runs, flaw, enough=None):
     """enough: stop once something was found and so many volumes were tried"""

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,33 @@ pub enum Manner {
     Half,
     /// Half of its body comes, and nothing says how long the body is: an end that nobody has announced.
     HalfWithoutLength,
+    /// The server hears nothing, and the client is told that it is busy.
+    Refused,
+    /// The server does what it is asked, and the client is told that it is busy.
+    RefusedAndDone,
+    /// The server is asked twice, and its second answer comes.
+    Twice,
+    /// Requests wait before they reach the server, some longer than others: those that are sent first do not come first.
+    Reordered,
 }
+
+impl Manner {
+    const ALL: [Self; 8] = [
+        Self::Usual,
+        Self::Silent,
+        Self::Half,
+        Self::HalfWithoutLength,
+        Self::Refused,
+        Self::RefusedAndDone,
+        Self::Twice,
+        Self::Reordered,
+    ];
+}
+
+/// What a server says that is busy.
+const BUSY: &[u8] = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n";
+/// A request that is reordered waits up to so many milliseconds.
+const LONGEST: u64 = 60;
 
 /// What went through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,11 +68,19 @@ pub struct S3Proxy {
 #[derive(Debug)]
 struct Shared {
     to: u16,
-    delay: Duration,
+    /// Milliseconds.
+    delay: AtomicU64,
     manner: AtomicU8,
     sent: AtomicU64,
     received: AtomicU64,
     requests: Mutex<BTreeMap<String, u64>>,
+    /// Requests of ranges whose answers have not come, and the most that there were at once.
+    ranges: AtomicUsize,
+    most_ranges: AtomicUsize,
+    /// Requests whose answers come yet.
+    answered: AtomicU64,
+    held: AtomicUsize,
+    reordered: AtomicU64,
 }
 
 impl S3Proxy {
@@ -59,11 +93,16 @@ impl S3Proxy {
         let port = listener.local_addr().expect("an address").port();
         let shared = Arc::new(Shared {
             to,
-            delay,
+            delay: AtomicU64::new(delay.as_millis() as u64), // a delay of a test
             manner: AtomicU8::new(Manner::Usual as u8),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             requests: Mutex::default(),
+            ranges: AtomicUsize::new(0),
+            most_ranges: AtomicUsize::new(0),
+            answered: AtomicU64::new(u64::MAX),
+            held: AtomicUsize::new(0),
+            reordered: AtomicU64::new(1),
         });
         let served = Arc::clone(&shared);
         thread::spawn(move || {
@@ -81,9 +120,29 @@ impl S3Proxy {
         self.port
     }
 
+    /// From now on answers and connections come so much later.
+    pub fn delay(&self, delay: Duration) {
+        self.shared.delay.store(delay.as_millis() as u64, Ordering::SeqCst); // a delay of a test
+    }
+
     /// From now on answers come in this manner.
     pub fn answer(&self, manner: Manner) {
         self.shared.manner.store(manner as u8, Ordering::SeqCst);
+    }
+
+    /// From now on the answers to so many requests come. The server carries the others out, and nobody hears of it.
+    pub fn hold_after(&self, requests: u64) {
+        self.shared.answered.store(requests, Ordering::SeqCst);
+    }
+
+    /// Whether an answer is held back.
+    pub fn holds(&self) -> bool {
+        self.shared.held.load(Ordering::SeqCst) > 0
+    }
+
+    /// The most requests for ranges of objects that were unanswered at one time, since this was asked last.
+    pub fn most_ranges(&self) -> usize {
+        self.shared.most_ranges.swap(0, Ordering::SeqCst)
     }
 
     /// What went through since this was asked last.
@@ -154,17 +213,16 @@ impl Head {
 }
 
 impl Shared {
+    fn delay(&self) -> Duration {
+        Duration::from_millis(self.delay.load(Ordering::SeqCst))
+    }
+
     fn manner(&self) -> Manner {
-        match self.manner.load(Ordering::SeqCst) {
-            kind if kind == Manner::Silent as u8 => Manner::Silent,
-            kind if kind == Manner::Half as u8 => Manner::Half,
-            kind if kind == Manner::HalfWithoutLength as u8 => Manner::HalfWithoutLength,
-            _ => Manner::Usual,
-        }
+        Manner::ALL[usize::from(self.manner.load(Ordering::SeqCst))]
     }
 
     fn serve(&self, client: TcpStream) -> io::Result<()> {
-        thread::sleep(self.delay);
+        thread::sleep(self.delay());
         let server = TcpStream::connect(("127.0.0.1", self.to))?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
@@ -189,14 +247,41 @@ impl Shared {
                 1;
             if request.value("expect").is_some() {
                 // Who asks first whether the body is wanted waits for the answer, too.
-                thread::sleep(self.delay);
+                thread::sleep(self.delay());
                 to_client.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                 request.without("expect");
             }
+            let (manner, mut again) = (self.manner(), None);
+            if manner == Manner::Refused {
+                copy(from_client, &mut io::sink(), request.len().unwrap_or(0))?;
+                to_client.write_all(BUSY)?;
+                continue;
+            }
+            if manner == Manner::Reordered {
+                let number = self.reordered.fetch_add(1, Ordering::SeqCst);
+                thread::sleep(Duration::from_millis((number.wrapping_mul(2_654_435_761) >> 7) % LONGEST));
+            }
+            if manner == Manner::Twice {
+                let mut body = Vec::new();
+                copy(from_client, &mut body, request.len().unwrap_or(0))?;
+                let first = [request.text().as_bytes(), &body].concat();
+                to_server.write_all(&first)?;
+                let Some(answer) = Head::read(from_server)? else { return Ok(()) };
+                let bodiless =
+                    kind == "HEAD" || answer.lines.first().is_some_and(|line| line.contains(" 204 "));
+                match (bodiless, answer.is_chunked()) {
+                    (true, _) => {}
+                    (false, true) => drop(chunks(from_server, &mut io::sink())?),
+                    (false, false) => drop(copy(from_server, &mut io::sink(), answer.len().unwrap_or(0))?),
+                }
+                again = Some(body);
+            }
+            let _range = request.value("range").map(|_| Range::begin(self));
             to_server.write_all(request.text().as_bytes())?;
-            let sent = match request.is_chunked() {
-                true => chunks(from_client, to_server)?,
-                false => copy(from_client, to_server, request.len().unwrap_or(0))?,
+            let sent = match (again.take(), request.is_chunked()) {
+                (Some(body), _) => copy(&mut &body[..], to_server, body.len() as u64)?,
+                (None, true) => chunks(from_client, to_server)?,
+                (None, false) => copy(from_client, to_server, request.len().unwrap_or(0))?,
             };
             self.sent.fetch_add(sent, Ordering::SeqCst);
             let mut answer = loop {
@@ -205,7 +290,21 @@ impl Shared {
                     break answer;
                 }
             };
-            thread::sleep(self.delay);
+            thread::sleep(self.delay());
+            let left = |left: u64| left.checked_sub(1);
+            if self.answered.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_err() {
+                self.held.fetch_add(1, Ordering::SeqCst);
+                while self.answered.load(Ordering::SeqCst) == 0 {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                self.held.fetch_sub(1, Ordering::SeqCst);
+                return Ok(());
+            }
+            if manner == Manner::RefusedAndDone {
+                to_client.write_all(BUSY)?;
+                // What the server has said goes nowhere, and so does this connection to it.
+                return Ok(());
+            }
             while self.manner() == Manner::Silent {
                 thread::sleep(Duration::from_millis(5));
                 if self.manner() != Manner::Silent {
@@ -236,6 +335,23 @@ impl Shared {
             self.received.fetch_add(received, Ordering::SeqCst);
         }
         Ok(())
+    }
+}
+
+/// A request for a range that is not answered.
+struct Range<'a>(&'a Shared);
+
+impl<'a> Range<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        let now = shared.ranges.fetch_add(1, Ordering::SeqCst) + 1;
+        shared.most_ranges.fetch_max(now, Ordering::SeqCst);
+        Self(shared)
+    }
+}
+
+impl Drop for Range<'_> {
+    fn drop(&mut self) {
+        self.0.ranges.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

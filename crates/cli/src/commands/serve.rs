@@ -251,7 +251,10 @@ fn stand_up(
         (None, Some(socket)) => {
             let name = args.name.as_deref().map(OsStr::new).or(path.file_stem());
             let id = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            let options = vhost_user::Options { id, ..vhost_user::Options::default() };
+            let mut options = vhost_user::Options { id, ..vhost_user::Options::default() };
+            if disk.store_requests().is_some() {
+                options.workers = options.workers.max(STORE_WORKERS);
+            }
             Some(Face::VhostUser(vhost_user::Server::bind(disk.clone(), socket, options)?))
         }
         (None, None) => None,

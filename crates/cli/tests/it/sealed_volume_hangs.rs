@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(60);
 
 /// A command that finds the server through the proxy.
-fn through(server: &S3Server, proxy: &S3Proxy, scratch: &Scratch, args: &[&str]) -> Ran {
+pub fn through(server: &S3Server, proxy: &S3Proxy, scratch: &Scratch, args: &[&str]) -> Ran {
     let mut program = scratch.program(env!("CARGO_BIN_EXE_atrest")).args(args).without_terminal();
     for (name, value) in server.environment() {
         let way = format!("http://127.0.0.1:{}", proxy.port());

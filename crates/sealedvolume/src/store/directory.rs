@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,6 +15,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::open_files::OpenFiles;
 use super::{Names, ObjectStore, Put, StoreError};
 use crate::format::{Kind, names};
 
@@ -44,6 +47,8 @@ pub struct DirectoryStore {
     root: PathBuf,
     /// A directory could not be synchronised: a second try would succeed without what the first one lost.
     failed: AtomicBool,
+    /// Of those that were read.
+    open: OpenFiles,
 }
 
 impl DirectoryStore {
@@ -63,7 +68,7 @@ impl DirectoryStore {
     /// # Errors
     /// [`StoreError::Os`] if there is no such directory, or if something else has the name of a directory in it.
     pub fn to_read(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let store = Self { root: root.into(), failed: AtomicBool::new(false) };
+        let store = Self { root: root.into(), failed: AtomicBool::new(false), open: OpenFiles::default() };
         let base = store.base()?;
         for name in KINDS.into_iter().chain([UNFINISHED]) {
             inside(&base, name)?;
@@ -160,12 +165,18 @@ impl DirectoryStore {
     /// The file that an object is. What is no file is none of ours, and is not waited for.
     fn file(&self, name: &str) -> Result<Option<File>, StoreError> {
         let (Some(folder), name) = self.place(name)? else { return Ok(None) };
-        match openat(&folder, name, OFlags::RDONLY | PLAIN, Mode::empty()).map(File::from) {
-            Ok(file) if file.metadata().map_err(told)?.is_file() => Ok(Some(file)),
-            Ok(_) => Err(StoreError::Name),
-            Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(os(error)),
+        open_file(&folder, name)
+    }
+
+    /// The file that an object is, of which others may want parts as well.
+    fn kept_open(&self, name: &str) -> Result<Option<Arc<File>>, StoreError> {
+        names::kind(name).ok_or(StoreError::Name)?;
+        if let Some(file) = self.open.find(name) {
+            return Ok(Some(file));
         }
+        let (Some(folder), file_name) = self.place(name)? else { return Ok(None) };
+        let Some(file) = open_file(&folder, file_name)? else { return Ok(None) };
+        self.open.keep(name, folder, file).map(Some).map_err(told)
     }
 
     /// A file that is locked, made where it may be written and is missing. What is no file is none of ours, and is not waited for.
@@ -214,10 +225,19 @@ impl ObjectStore for DirectoryStore {
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(mut file) = self.file(name)? else { return Ok(None) };
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(offset)).map_err(told)?;
-        file.take(len as u64).read_to_end(&mut bytes).map_err(told)?;
+        let Some(file) = self.kept_open(name)? else { return Ok(None) };
+        let mut bytes = vec![0; len];
+        let mut read = 0;
+        while read < len {
+            let at = offset.checked_add(read as u64).ok_or(StoreError::TooLong)?;
+            match file.read_at(&mut bytes[read..], at) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(told(error)),
+            }
+        }
+        bytes.truncate(read);
         Ok(Some(bytes))
     }
 
@@ -287,6 +307,8 @@ impl ObjectStore for DirectoryStore {
     }
 
     fn delete(&self, name: &str) -> Result<(), StoreError> {
+        // Nothing is freed of a file that is open.
+        self.open.forget(name);
         let (Some(folder), name) = self.place(name)? else { return Ok(()) };
         match unlinkat(&folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -305,6 +327,16 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         // intended: one that stays, or has been renamed, is in nobody's way; it is swept later.
         let _ = unlinkat(&self.folder, self.name.as_str(), AtFlags::empty());
+    }
+}
+
+/// What is no file is none of ours, and is not waited for.
+fn open_file(folder: &OwnedFd, name: &str) -> Result<Option<File>, StoreError> {
+    match openat(folder, name, OFlags::RDONLY | PLAIN, Mode::empty()).map(File::from) {
+        Ok(file) if file.metadata().map_err(told)?.is_file() => Ok(Some(file)),
+        Ok(_) => Err(StoreError::Name),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(os(error)),
     }
 }
 

@@ -3,6 +3,7 @@
 mod directory;
 mod error;
 mod memory;
+mod open_files;
 mod traffic;
 
 pub use directory::DirectoryStore;

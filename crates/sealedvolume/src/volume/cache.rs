@@ -1,6 +1,7 @@
-//! Blocks that have been read, and those that are on their way. Threads that need the same one fetch it once.
+//! What has been read, and what is on its way. Threads that need the same thing fetch it once.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::core::Plaintext;
@@ -9,53 +10,56 @@ use super::lru::Lru;
 /// A block as it was stored: the salt of its object, and its slot there.
 pub(crate) type Key = ([u8; 16], u32);
 
-pub(crate) struct Cache {
-    inner: Mutex<Inner>,
+/// Blocks.
+pub(crate) type Blocks = Cache<Key, Plaintext>;
+
+pub(crate) struct Cache<K, V> {
+    inner: Mutex<Inner<K, V>>,
     landed: Condvar,
 }
 
-struct Inner {
-    blocks: Lru<Key, Arc<Plaintext>>,
+struct Inner<K, V> {
+    values: Lru<K, Arc<V>>,
     /// Somebody fetches them.
-    flying: HashSet<Key>,
+    flying: HashSet<K>,
 }
 
-/// Where a block is that somebody needs.
-pub(crate) enum Known {
-    Here(Arc<Plaintext>),
+/// Where something is that somebody needs.
+pub(crate) enum Known<V> {
+    Here(Arc<V>),
     /// Somebody fetches it.
     Flying,
     /// Whoever asked fetches it now, and says so with [`Cache::land`].
     Nowhere,
 }
 
-impl Cache {
-    /// Of so many blocks.
+impl<K: Hash + Eq + Clone, V> Cache<K, V> {
+    /// Of values that weigh so much together.
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        let inner = Inner { blocks: Lru::new(most), flying: HashSet::new() };
+        let inner = Inner { values: Lru::new(most), flying: HashSet::new() };
         Arc::new(Self { inner: Mutex::new(inner), landed: Condvar::new() })
     }
 
-    pub(crate) fn find(&self, key: &Key) -> Option<Arc<Plaintext>> {
-        self.lock().blocks.find(key)
+    pub(crate) fn find(&self, key: &K) -> Option<Arc<V>> {
+        self.lock().values.find(key)
     }
 
-    pub(crate) fn keep(&self, key: Key, block: Arc<Plaintext>) {
-        self.lock().blocks.keep(key, 1, block);
+    pub(crate) fn keep(&self, key: K, weight: usize, value: Arc<V>) {
+        self.lock().values.keep(key, weight, value);
     }
 
-    /// Finds a block, which is fetched by whoever was told that it is nowhere.
-    pub(crate) fn take_off(&self, key: Key) -> Known {
+    /// Finds a value, which is fetched by whoever was told that it is nowhere.
+    pub(crate) fn take_off(&self, key: K) -> Known<V> {
         let mut inner = self.lock();
-        match inner.blocks.find(&key) {
-            Some(block) => Known::Here(block),
+        match inner.values.find(&key) {
+            Some(value) => Known::Here(value),
             None if inner.flying.insert(key) => Known::Nowhere,
             None => Known::Flying,
         }
     }
 
-    /// Blocks are no longer fetched, whatever became of them.
-    pub(crate) fn land(&self, keys: impl Iterator<Item = Key>) {
+    /// Values are no longer fetched, whatever became of them.
+    pub(crate) fn land(&self, keys: impl Iterator<Item = K>) {
         let mut inner = self.lock();
         keys.for_each(|key| {
             inner.flying.remove(&key);
@@ -64,16 +68,16 @@ impl Cache {
         self.landed.notify_all();
     }
 
-    /// Waits for whoever fetches a block. `None` if it did not come.
-    pub(crate) fn wait(&self, key: &Key) -> Option<Arc<Plaintext>> {
+    /// Waits for whoever fetches a value. `None` if it did not come.
+    pub(crate) fn wait(&self, key: &K) -> Option<Arc<V>> {
         let mut inner = self.lock();
         while inner.flying.contains(key) {
             inner = self.landed.wait(inner).unwrap_or_else(PoisonError::into_inner); // intended: each change of it is whole.
         }
-        inner.blocks.find(key)
+        inner.values.find(key)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, Inner<K, V>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner) // intended: each change of it is whole.
     }
 }

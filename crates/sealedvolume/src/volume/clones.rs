@@ -53,7 +53,7 @@ impl SealedVolume {
     /// # Errors
     /// [`VolumeError::NoSuchSnapshot`], [`VolumeError::Limit`] if there are 255 clones, or what a flush fails with.
     pub fn keep_for(&self, id: u64, clone: FormatId) -> Result<(), VolumeError> {
-        let mut core = self.core()?;
+        let mut core = self.settled()?;
         let snapshot = core.state.snapshots.get(&id).ok_or(VolumeError::NoSuchSnapshot)?;
         if snapshot.clones.len() >= MOST_CLONES {
             return Err(VolumeError::Limit(FormatError::Limit));
@@ -66,7 +66,7 @@ impl SealedVolume {
     /// # Errors
     /// What a flush fails with.
     pub fn release(&self, clone: FormatId) -> Result<usize, VolumeError> {
-        let mut core = self.core()?;
+        let mut core = self.settled()?;
         let held = core.state.snapshots.values().filter(|snapshot| snapshot.clones.contains(&clone));
         let held: Vec<u64> = held.map(|snapshot| snapshot.id).collect();
         for id in &held {

@@ -1,30 +1,29 @@
 //! An opening of a volume, which one thread at a time has.
 
-use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use atrest_device::TrustedStore;
-
+use super::Observer;
+use super::anchor::Anchor;
 use super::batch::Batch;
-use super::cache::Cache;
+use super::cache::Blocks;
 use super::objects::Objects;
+use super::random::Shared;
 use super::state::State;
 use super::uploads::Uploads;
-use super::{Head, Observer, RandomSource};
 use crate::format::{BLOCK_LEN, Prelude};
 
 pub(crate) struct Core {
     pub(crate) objects: Arc<Objects>,
     pub(crate) state: State,
     /// Blocks that have been read.
-    pub(crate) cache: Arc<Cache>,
+    pub(crate) cache: Arc<Blocks>,
     /// What an opening to read does not have.
     pub(crate) writer: Option<Writer>,
 }
 
 pub(crate) struct Writer {
-    pub(crate) random: RandomSource,
+    pub(crate) random: Shared,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) batch: Batch,
     pub(crate) batch_blocks: usize,
@@ -32,10 +31,7 @@ pub(crate) struct Writer {
     pub(crate) uploads: Arc<Uploads>,
     /// Nothing more is written or acknowledged.
     pub(crate) failed: bool,
-    pub(crate) trusted: Option<Box<dyn TrustedStore + Send>>,
-    pub(crate) anchored: Option<Head>,
-    pub(crate) anchor_every: NonZeroU32,
-    pub(crate) flushes: u32,
+    pub(crate) anchor: Arc<Anchor>,
     /// The newest two checkpoints: number and salt.
     pub(crate) checkpoints: Vec<(u64, [u8; 16])>,
     pub(crate) checkpoint_every: u64,
@@ -45,6 +41,8 @@ pub(crate) struct Writer {
     pub(crate) since_checkpoint: u64,
     /// Log objects that are waited for beyond those, after checkpoints that failed.
     pub(crate) checkpoint_delay: u64,
+    /// One is being made while others have the volume.
+    pub(crate) is_checkpointing: bool,
     /// A checkpoint that the store may have or not.
     pub(crate) pending: Option<PendingCheckpoint>,
 }

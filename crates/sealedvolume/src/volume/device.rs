@@ -35,6 +35,11 @@ impl BlockDevice for SealedVolume {
         self.read(offset, buf).map_err(|error| error.at(Operation::Read, offset, len))
     }
 
+    fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        Ok(self.read_at_once(offset, buf))
+    }
+
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         let len = data.len() as u64;
         self.check_range(Operation::Write, offset, len)?;
@@ -84,7 +89,7 @@ impl BlockDevice for SealedVolume {
         }
         let block = offset / BLOCK;
         let blocks = (offset + len).div_ceil(BLOCK) - block;
-        let extent = self.core().and_then(|mut core| core.extent(block, blocks));
+        let extent = self.with_map(|core, fetched| core.extent(fetched, block, blocks));
         let (run, hole) = extent.map_err(|error| error.at(Operation::Read, offset, len))?;
         Ok(Extent { len: ((block + run) * BLOCK - offset).min(len), hole })
     }

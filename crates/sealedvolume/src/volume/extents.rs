@@ -118,10 +118,6 @@ impl Extents {
         });
         salts.collect::<std::collections::HashSet<_>>().len()
     }
-
-    pub(crate) fn clear(&mut self) {
-        self.runs.clear();
-    }
 }
 
 impl FromIterator<(u64, u64, Place)> for Extents {

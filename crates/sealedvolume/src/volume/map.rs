@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::VolumeError;
+use super::cache::Cache;
 use super::extents::{Extents, Place};
-use super::lru::Lru;
+use super::nodes::{Fetched, Lacks, Nodes};
 use super::objects::Objects;
-use super::{RandomSource, VolumeError};
-use crate::format::{FANOUT, Kind, Node, Prelude, Run, names, node_place, open_node, seal_node, span};
+use super::random::Shared;
+use crate::format::{FANOUT, Kind, Node, Prelude, Run, names, seal_node, span};
 
 /// Bytes that a run, an object and a child take in memory, more or less.
 const RUN: usize = 56;
@@ -26,7 +28,7 @@ pub(crate) type Each<'a> = dyn FnMut(u64, u64, &Arc<Prelude>, u32) + 'a;
 /// The map of a state, and the nodes that were read.
 pub(crate) struct Map {
     pub(crate) top: Option<Prelude>,
-    cache: Lru<[u8; 16], Arc<Loaded>>,
+    pub(crate) nodes: Arc<Nodes>,
 }
 
 /// A node in memory.
@@ -40,7 +42,7 @@ pub(crate) struct Loaded {
 /// What making nodes takes.
 pub(crate) struct Making<'a> {
     pub(crate) objects: &'a Objects,
-    pub(crate) random: &'a mut RandomSource,
+    pub(crate) random: &'a mut Shared,
     pub(crate) session: [u8; 32],
     /// Runs that a branch holds at most; an object counts as three.
     pub(crate) most: usize,
@@ -51,17 +53,30 @@ pub(crate) struct Making<'a> {
 impl Map {
     /// A cache of so many bytes.
     pub(crate) fn new(top: Option<Prelude>, cached: usize) -> Self {
-        Self { top, cache: Lru::new(cached) }
+        Self { top, nodes: Cache::new(cached) }
     }
 
     /// Where a block lies, and how many from it on lie one behind the other.
-    pub(crate) fn find(&mut self, objects: &Objects, block: u64) -> Result<(u64, Place), VolumeError> {
+    pub(crate) fn find(&self, objects: &Objects, block: u64) -> Result<(u64, Place), VolumeError> {
+        self.descend(block, |node| self.node(objects, node))
+    }
+
+    /// [`find`](Self::find) by the nodes that are in memory.
+    pub(crate) fn find_here(&self, fetched: &Fetched, block: u64) -> Result<(u64, Place), Lacks> {
+        self.descend(block, |node| fetched.find(&self.nodes, node).ok_or(Lacks::Node(*node)))
+    }
+
+    fn descend<E>(
+        &self,
+        block: u64,
+        mut node: impl FnMut(&Prelude) -> Result<Arc<Loaded>, E>,
+    ) -> Result<(u64, Place), E> {
         let mut alike = u64::MAX;
         let Some(mut at) = self.top.filter(|top| block < span(top.slots)) else {
             return Ok((alike, Place::Hole));
         };
         loop {
-            let node = self.node(objects, &at)?;
+            let node = node(&at)?;
             match node.runs.find(block) {
                 Ok((len, place)) => return Ok((len.min(alike), place)),
                 Err(unknown) => alike = alike.min(unknown),
@@ -76,25 +91,8 @@ impl Map {
         }
     }
 
-    /// A node, verified: its second copy where the first one is not what was written, and both once more.
-    fn node(&mut self, objects: &Objects, prelude: &Prelude) -> Result<Arc<Loaded>, VolumeError> {
-        if let Some(loaded) = self.cache.find(&prelude.salt) {
-            return Ok(loaded);
-        }
-        let store = objects.store_of(prelude);
-        for second in [false, true, false, true] {
-            let (offset, len) = node_place(prelude, second)?;
-            let name = names::map(&prelude.salt);
-            let Some(sealed) = objects.again(|| store.get_range(&name, offset, len), |_| true)? else {
-                continue;
-            };
-            if let Ok(node) = open_node(&objects.keys, prelude, second, &sealed) {
-                let loaded = Arc::new(Loaded::of(node));
-                self.cache.keep(prelude.salt, loaded.bytes(), Arc::clone(&loaded));
-                return Ok(loaded);
-            }
-        }
-        Err(VolumeError::Map { block: prelude.number * span(prelude.slots) })
+    fn node(&self, objects: &Objects, node: &Prelude) -> Result<Arc<Loaded>, VolumeError> {
+        self.nodes.get(objects, node)
     }
 
     /// The highest node of the map with newer runs over it. The nodes that differ are stored.
@@ -201,7 +199,7 @@ impl Map {
             seal_node(&objects.keys, Prelude { slots: level, ..prelude }, &node.to_node())?;
         making.stored.push(prelude.salt);
         objects.put(&names::map(&prelude.salt), &bytes)?;
-        self.cache.keep(prelude.salt, node.bytes(), Arc::new(node));
+        self.nodes.keep(prelude.salt, node.bytes(), Arc::new(node));
         Ok(prelude)
     }
 
@@ -289,7 +287,7 @@ fn each(runs: impl Iterator<Item = (u64, u64, Place)>, with: &mut Each<'_>) {
 }
 
 impl Loaded {
-    fn of(node: Node) -> Self {
+    pub(crate) fn of(node: Node) -> Self {
         let mut shared = BTreeMap::<[u8; 16], Arc<Prelude>>::new();
         let mut runs = Extents::default();
         for Run { start, len, place } in node.runs {
@@ -316,7 +314,7 @@ impl Loaded {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.runs.len() * RUN + self.runs.objects() * OBJECT + self.children.len() * CHILD
     }
 

@@ -1,5 +1,6 @@
 //! The engine: a log of sealed objects that is a block device.
 
+mod anchor;
 mod batch;
 mod cache;
 mod checkpoint;
@@ -10,9 +11,11 @@ mod error;
 mod extents;
 mod lru;
 mod map;
+mod nodes;
 mod objects;
 mod open;
 mod patience;
+mod random;
 mod read;
 mod rekey;
 mod snapshots;
@@ -25,7 +28,7 @@ mod write;
 use std::fmt;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use atrest_device::TrustedStore;
 use atrest_secret::{OsRandom, Random};
@@ -37,8 +40,10 @@ pub use rekey::Rewritten;
 pub use snapshots::Snapshot;
 pub use space::{Garbage, Usage};
 
-use self::cache::Cache;
+use self::anchor::Anchor;
+use self::cache::Blocks;
 use self::core::Core;
+use self::nodes::{Fetched, Lacks, Nodes};
 use self::uploads::Uploads;
 use self::warm::Warm;
 use crate::format::{Aead, Chain, FormatError, LogObject, MOST_BLOCKS, Operation};
@@ -159,29 +164,55 @@ impl fmt::Debug for Settings {
 
 /// An open sealed volume.
 ///
-/// One thread at a time changes it. Whoever waits for the store, to read or to flush, keeps nobody else waiting; a checkpoint does. Dropping it stores nothing: what was
+/// One thread at a time changes it. Whoever waits for the store, to read or to flush, keeps nobody else waiting, and neither does a
+/// checkpoint. Dropping it stores nothing: what was
 /// written since the last flush is lost then, as in a crash. [`close`](Self::close) keeps it.
 pub struct SealedVolume {
     core: Mutex<Core>,
+    /// A checkpoint is no longer being made.
+    checkpointed: Condvar,
     size: AtomicU64,
     read_only: bool,
     warm: Warm,
-    cache: Arc<Cache>,
+    cache: Arc<Blocks>,
+    nodes: Arc<Nodes>,
     /// What an opening to read does not have.
-    uploads: Option<Arc<Uploads>>,
+    uploads: Option<(Arc<Uploads>, Arc<Anchor>)>,
     traffic: Arc<Traffic>,
 }
 
 impl SealedVolume {
     fn of(core: Core, warm: Warm) -> Self {
         let size = AtomicU64::new(core.state.blocks * crate::format::BLOCK_LEN as u64);
-        let uploads = core.writer.as_ref().map(|writer| Arc::clone(&writer.uploads));
-        let (cache, traffic) = (Arc::clone(&core.cache), Arc::clone(&core.objects.traffic));
-        Self { size, read_only: uploads.is_none(), core: Mutex::new(core), warm, cache, uploads, traffic }
+        let both = |writer: &core::Writer| (Arc::clone(&writer.uploads), Arc::clone(&writer.anchor));
+        let uploads = core.writer.as_ref().map(both);
+        let (cache, nodes) = (Arc::clone(&core.cache), Arc::clone(&core.state.map.nodes));
+        let (traffic, read_only) = (Arc::clone(&core.objects.traffic), uploads.is_none());
+        let (core, checkpointed) = (Mutex::new(core), Condvar::new());
+        Self { size, read_only, core, checkpointed, warm, cache, nodes, uploads, traffic }
     }
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {
         self.core.lock().map_err(|_| VolumeError::Broken)
+    }
+
+    /// Asks something of the volume. What is not in memory of the map is fetched while others have the volume, and it is asked again.
+    fn with_map<T>(
+        &self,
+        mut ask: impl FnMut(&mut Core, &Fetched) -> Result<T, Lacks>,
+    ) -> Result<T, VolumeError> {
+        let mut fetched = Fetched::default();
+        loop {
+            let (node, objects) = {
+                let mut core = self.core()?;
+                match ask(&mut core, &fetched) {
+                    Ok(answer) => return Ok(answer),
+                    Err(Lacks::Error(error)) => return Err(error),
+                    Err(Lacks::Node(node)) => (node, Arc::clone(&core.objects)),
+                }
+            };
+            fetched.add(&node, self.nodes.get(&objects, &node)?);
+        }
     }
 
     /// The newest point of the history, stored or not.
@@ -200,7 +231,7 @@ impl SealedVolume {
         if blocks == 0 || blocks > MOST_BLOCKS {
             return Err(VolumeError::Limit(FormatError::Limit));
         }
-        self.core()?.operation(Operation::Resized { blocks })?;
+        self.settled()?.operation(Operation::Resized { blocks })?;
         self.size.store(blocks * crate::format::BLOCK_LEN as u64, Ordering::Release);
         Ok(())
     }
@@ -219,7 +250,7 @@ impl SealedVolume {
     /// What [`flush`](atrest_device::BlockDevice::flush) fails with. A checkpoint that the store does not take, or whose map can't
     /// be read, is an error too, but leaves the volume usable.
     pub fn checkpoint(&self) -> Result<(), VolumeError> {
-        self.core()?.checkpoint()
+        self.settled()?.checkpoint()
     }
 
     /// Flushes, writes a checkpoint, and says in the trusted store that this session has ended. Nothing can be written afterwards.
@@ -228,7 +259,7 @@ impl SealedVolume {
     /// [`VolumeError`] of the flush: then the session has not ended in good order, and the next opening takes what is stored.
     /// Without a checkpoint the volume is closed in good order all the same, and only that is told.
     pub fn close(&self) -> Result<(), VolumeError> {
-        self.core()?.close()
+        self.settled()?.close()
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use atrest_secret::RandomError;
+use atrest_secret::{Random, RandomError};
 
 use super::patience::Health;
-use super::{OpenError, Patience, RandomSource, Settings, Stores, VolumeError};
+use super::{OpenError, Patience, Settings, Stores, VolumeError};
 use crate::format::{Aead, FormatError, FormatId, Keys, Kind, MOST_OBJECT, OtherKey, Prelude};
 use crate::store::{Counted, Names, ObjectStore, Put, StoreError, Traffic};
 
@@ -103,7 +103,7 @@ impl Objects {
     /// A prelude for an object that is to be made: its salt is drawn here, its lengths are set when it is sealed.
     pub(crate) fn prelude(
         &self,
-        random: &mut RandomSource,
+        random: &mut dyn Random,
         kind: Kind,
         number: u64,
         session: [u8; 32],

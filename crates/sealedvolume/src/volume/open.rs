@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use atrest_device::TrustedStore;
 
+use super::anchor::Anchor;
 use super::batch::Batch;
 use super::cache::Cache;
 use super::core::{Core, Writer};
 use super::objects::Objects;
+use super::random::Shared;
 use super::state::State;
 use super::uploads::Uploads;
 use super::warm::Warm;
@@ -66,7 +68,7 @@ impl SealedVolume {
         }
         let mut session = [0; 32];
         settings.random.fill(&mut session)?;
-        let prelude = objects.prelude(&mut settings.random, Kind::Checkpoint, 0, session)?;
+        let prelude = objects.prelude(&mut *settings.random, Kind::Checkpoint, 0, session)?;
         let chain = objects.keys.chain(&[0; 32], &prelude, &[])?;
         let snapshots = Vec::new();
         let trusted = matches!(freshness, Freshness::Record(_));
@@ -153,27 +155,27 @@ impl SealedVolume {
             state.step(&begin.object);
             let (store, traffic) = (objects.store.clone(), objects.traffic.clone());
             let at_once = (settings.parallel.get(), state.window);
-            let uploads = Arc::new(Uploads::new(store, traffic, objects.patience, at_once));
+            let uploads = Arc::new(Uploads::new(store, traffic, objects.patience, at_once, state.head));
+            let of = (objects.keys.format(), first_of(&state.session));
+            let anchor = Anchor::new(trusted, settings.anchor_every, of);
             let writer = Writer {
-                random: settings.random,
+                random: Shared::new(settings.random),
                 observer: settings.observer,
                 batch: Batch::default(),
                 batch_blocks: settings.batch.clamp(1, 8192),
                 uploads,
                 failed: false,
-                trusted,
-                anchored: None,
-                anchor_every: settings.anchor_every,
-                flushes: 0,
+                anchor: Arc::new(anchor),
                 checkpoints: vec![loaded.checkpoint],
                 checkpoint_every: settings.checkpoint_every,
                 map_buffer: settings.map_buffer,
                 since_checkpoint: loaded.replayed + 1,
                 checkpoint_delay: 0,
+                is_checkpointing: false,
                 pending: None,
             };
             let cache = Cache::new(settings.cached_blocks);
-            let mut core = Core { objects: Arc::new(objects), state, cache, writer: Some(writer) };
+            let core = Core { objects: Arc::new(objects), state, cache, writer: Some(writer) };
             // Before anything is acknowledged: what this history has not taken can't come back then.
             core.anchor(core.state.head, false).map_err(|error| match error {
                 VolumeError::Trusted(error) => OpenError::Trusted(error),
@@ -346,7 +348,7 @@ fn seal_begin(objects: &Objects, state: &State, settings: &mut Settings) -> Resu
     let mut session = [0; 32];
     settings.random.fill(&mut session)?;
     let number = state.successor;
-    let prelude = objects.prelude(&mut settings.random, Kind::Log, number, session)?;
+    let prelude = objects.prelude(&mut *settings.random, Kind::Log, number, session)?;
     let summary = Summary {
         begin: true,
         ordinal: state.ordinal.checked_add(1).ok_or(FormatError::Limit)?,

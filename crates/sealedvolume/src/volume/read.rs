@@ -6,6 +6,7 @@ use super::VolumeError;
 use super::batch::Found;
 use super::core::{Core, Plaintext};
 use super::extents::Place;
+use super::nodes::{Fetched, Lacks};
 use crate::format::{BLOCK_LEN, BLOCK_SEALED, ObjectCipher, Prelude, names, open_block, slot_offset};
 
 /// Blocks that one request to the store asks for, at most: 1 MiB.
@@ -57,20 +58,33 @@ impl Core {
     }
 
     /// Where a block is, the batch included, and how many from it on are there together.
-    pub(super) fn place(&mut self, block: u64) -> Result<(u64, Whereabouts), VolumeError> {
+    pub(super) fn place(&self, block: u64) -> Result<(u64, Whereabouts), VolumeError> {
+        self.place_by(block, || self.state.place(&self.objects, block))
+    }
+
+    /// [`place`](Self::place) by what of the map is in memory.
+    pub(super) fn place_here(&self, fetched: &Fetched, block: u64) -> Result<(u64, Whereabouts), Lacks> {
+        self.place_by(block, || self.state.place_here(fetched, block))
+    }
+
+    fn place_by<E>(
+        &self,
+        block: u64,
+        find: impl FnOnce() -> Result<(u64, Place), E>,
+    ) -> Result<(u64, Whereabouts), E> {
         let found = self.writer.as_ref().map_or(Err(u64::MAX), |writer| writer.batch.find(block));
         let unknown = match found {
             Ok(Found::Data(data)) => return Ok((1, Whereabouts::Here(Box::new(Plaintext(*data))))),
             Ok(Found::Zeros(len)) => return Ok((len, Whereabouts::Placed(Place::Hole))),
             Err(unknown) => unknown,
         };
-        let (len, place) = self.state.place(&self.objects, block)?;
+        let (len, place) = find()?;
         Ok((len.min(unknown), Whereabouts::Placed(place)))
     }
 
     /// How many blocks from one on are holes, or are none.
-    pub(crate) fn extent(&mut self, block: u64, most: u64) -> Result<(u64, bool), VolumeError> {
-        let (len, place) = self.place(block)?;
+    pub(crate) fn extent(&self, fetched: &Fetched, block: u64, most: u64) -> Result<(u64, bool), Lacks> {
+        let (len, place) = self.place_here(fetched, block)?;
         Ok((len.min(most), matches!(place, Whereabouts::Placed(Place::Hole))))
     }
 
@@ -105,7 +119,7 @@ impl Core {
                     return Err(VolumeError::Damaged { block: address });
                 }
             }
-            self.cache.keep((object.salt, at), Arc::new(Plaintext(*to)));
+            self.cache.keep((object.salt, at), 1, Arc::new(Plaintext(*to)));
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ impl SealedVolume {
         new: &VolumeKey,
         header: impl FnOnce() -> Result<(), Cause>,
     ) -> Result<(), VolumeError> {
-        let mut core = self.core()?;
+        let mut core = self.settled()?;
         let present = core.objects.keys.clone();
         if !present.are_of(old) || present.are_of(new) {
             return Err(VolumeError::WrongKey);
@@ -72,7 +72,7 @@ impl SealedVolume {
     /// # Errors
     /// What reading the map, a flush or a checkpoint fails with. What was done until then is kept.
     pub fn rewrite(&self) -> Result<Rewritten, VolumeError> {
-        let mut core = self.core()?;
+        let mut core = self.settled()?;
         let rewritten = core.rewrite()?;
         core.renew()?;
         core.touch()?;
@@ -86,7 +86,7 @@ impl SealedVolume {
     /// # Errors
     /// What reading the map, a flush or a checkpoint fails with.
     pub fn forget_keys(&self) -> Result<usize, VolumeError> {
-        let mut core = self.core()?;
+        let mut core = self.settled()?;
         core.flush(true)?;
         if core.state.keys.is_empty() || !core.state.snapshots.is_empty() || !core.is_its_own()? {
             return Ok(core.state.keys.len());

@@ -32,7 +32,7 @@ impl SealedVolume {
         if name.len() > 255 {
             return Err(VolumeError::Limit(FormatError::Limit));
         }
-        let mut core = self.core()?;
+        let mut core = self.settled()?;
         // What the log says has to fit into a root.
         if core.state.snapshots.len() >= MOST_SNAPSHOTS as usize {
             return Err(VolumeError::Limit(FormatError::Limit));
@@ -50,7 +50,7 @@ impl SealedVolume {
     /// # Errors
     /// [`VolumeError::NoSuchSnapshot`], [`VolumeError::Cloned`], or what a flush fails with.
     pub fn remove_snapshot(&self, id: u64) -> Result<(), VolumeError> {
-        let mut core = self.core()?;
+        let mut core = self.settled()?;
         let snapshot = core.state.snapshots.get(&id).ok_or(VolumeError::NoSuchSnapshot)?;
         if !snapshot.clones.is_empty() {
             return Err(VolumeError::Cloned { clones: snapshot.clones.len() });

@@ -43,7 +43,7 @@ impl SealedVolume {
     /// What reading the map fails with.
     pub fn usage(&self) -> Result<Usage, VolumeError> {
         let mut usage = Usage::default();
-        for (live, object) in self.core()?.live()?.into_values() {
+        for (live, object) in self.settled()?.live()?.into_values() {
             usage.live += live;
             usage.stored += u64::from(object.slots);
         }
@@ -56,7 +56,7 @@ impl SealedVolume {
     /// # Errors
     /// What reading the map or a flush fails with. Blocks that can't be read stay where they are.
     pub fn compact(&self, most_live: u8, most: u64) -> Result<u64, VolumeError> {
-        self.core()?.compact(most_live, most)
+        self.settled()?.compact(most_live, most)
     }
 
     /// Stores a log object that changes nothing, so that the next checkpoint is another one than the last.
@@ -64,7 +64,7 @@ impl SealedVolume {
     /// # Errors
     /// What a flush fails with.
     pub fn touch(&self) -> Result<(), VolumeError> {
-        self.core()?.touch()
+        self.settled()?.touch()
     }
 
     /// Writes a checkpoint, and finds what nothing needs: neither this state nor the newest two checkpoints nor a snapshot.
@@ -72,7 +72,7 @@ impl SealedVolume {
     /// # Errors
     /// [`VolumeError`], also if anything that is needed to know it can't be read.
     pub fn garbage(&self) -> Result<Garbage, VolumeError> {
-        self.core()?.garbage()
+        self.settled()?.garbage()
     }
 
     /// Deletes what [`garbage`](Self::garbage) has found, after another log object has shown that nobody else has written since.
@@ -81,7 +81,7 @@ impl SealedVolume {
     /// [`VolumeError::Fenced`] before anything is deleted, if somebody has. [`VolumeError::NotFoundHere`] if another opening has found
     /// it. A delete that the store refuses is told at the end; what stays is found again.
     pub fn collect(&self, garbage: Garbage) -> Result<(), VolumeError> {
-        let mut core = self.core()?;
+        let mut core = self.settled()?;
         if garbage.names.is_empty() {
             return Ok(());
         }

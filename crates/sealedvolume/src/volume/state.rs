@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::extents::{Extents, Place};
 use super::map::Map;
+use super::nodes::{Fetched, Lacks};
 use super::objects::Objects;
 use super::{Head, VolumeError};
 use crate::format::{Extent, LogObject, Operation, OtherKey, Root, SnapshotRef};
@@ -24,7 +25,9 @@ pub(crate) struct State {
     /// Keys of objects that others than the present key have made.
     pub(crate) keys: Vec<OtherKey>,
     pub(crate) snapshots: BTreeMap<u64, SnapshotRef>,
-    /// What was written behind the checkpoint.
+    /// What a checkpoint that is being made takes up.
+    pub(crate) frozen: Arc<Extents>,
+    /// What was written behind that, or behind the checkpoint.
     pub(crate) recent: Extents,
 }
 
@@ -41,6 +44,7 @@ impl State {
             map: Map::new(root.map, cached_map),
             keys: root.keys,
             snapshots: root.snapshots.into_iter().map(|snapshot| (snapshot.id, snapshot)).collect(),
+            frozen: Arc::default(),
             recent: Extents::default(),
         }
     }
@@ -110,12 +114,28 @@ impl State {
     }
 
     /// Where a block lies, and how many from it on lie one behind the other.
-    pub(crate) fn place(&mut self, objects: &Objects, block: u64) -> Result<(u64, Place), VolumeError> {
-        let unknown = match self.recent.find(block) {
-            Ok(known) => return Ok(known),
-            Err(unknown) => unknown,
-        };
-        let (len, place) = self.map.find(objects, block)?;
+    pub(crate) fn place(&self, objects: &Objects, block: u64) -> Result<(u64, Place), VolumeError> {
+        self.place_by(block, || self.map.find(objects, block))
+    }
+
+    /// [`place`](Self::place) by what of the map is in memory.
+    pub(crate) fn place_here(&self, fetched: &Fetched, block: u64) -> Result<(u64, Place), Lacks> {
+        self.place_by(block, || self.map.find_here(fetched, block))
+    }
+
+    fn place_by<E>(
+        &self,
+        block: u64,
+        find: impl FnOnce() -> Result<(u64, Place), E>,
+    ) -> Result<(u64, Place), E> {
+        let mut unknown = u64::MAX;
+        for newer in [&self.recent, &*self.frozen] {
+            match newer.find(block) {
+                Ok((len, place)) => return Ok((len.min(unknown), place)),
+                Err(further) => unknown = unknown.min(further),
+            }
+        }
+        let (len, place) = find()?;
         Ok((len.min(unknown), place))
     }
 }

@@ -34,11 +34,11 @@ struct Shared {
     patience: Patience,
 }
 
-#[derive(Default)]
 struct Inner {
     /// In the order of their numbers.
     queue: Vec<Upload>,
-    /// Number behind the newest object that ever came. The queue does not tell it: what is stored leaves it, in any order.
+    /// The newest object that ever came, and the number behind it. The queue does not tell them: what is stored leaves it, in any order.
+    newest: Head,
     next: u64,
     /// Somebody who waits stores what there is.
     driven: bool,
@@ -75,14 +75,26 @@ enum Kept {
 }
 
 impl Uploads {
-    /// So many requests at once, and so many numbers under way: those behind the oldest that is not stored, however many of them are.
+    /// So many requests at once, and so many numbers under way: those behind the oldest that is not stored, however many of them are. The session
+    /// has begun with `begin`, which is stored.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         traffic: Arc<Traffic>,
         patience: Patience,
         (parallel, window): (usize, u64),
+        begin: Head,
     ) -> Self {
-        let shared = Shared { inner: Mutex::default(), changed: Condvar::new(), store, traffic, patience };
+        let inner = Inner {
+            queue: Vec::new(),
+            newest: begin,
+            next: 0,
+            driven: false,
+            running: 0,
+            fence: None,
+            stopped: false,
+            last: None,
+        };
+        let shared = Shared { inner: Mutex::new(inner), changed: Condvar::new(), store, traffic, patience };
         Self { shared: Arc::new(shared), threads: if parallel < 2 { 0 } else { parallel }, window }
     }
 
@@ -91,6 +103,7 @@ impl Uploads {
         let mut inner = self.shared.lock();
         let (sealed, not_before) = (Arc::new(sealed), Instant::now());
         inner.next = sealed.object.summary.successor;
+        inner.newest = Head { number: sealed.object.prelude.number, chain: sealed.object.chain };
         inner.queue.push(Upload { sealed, busy: false, tries: 0, not_before });
         if inner.running < self.threads.min(inner.queue.len()) {
             let shared = Arc::clone(&self.shared);
@@ -109,11 +122,12 @@ impl Uploads {
         found.map(|upload| Arc::clone(&upload.sealed))
     }
 
-    /// The newest point of the history up to which everything is stored, if that is not the newest of all.
-    pub(crate) fn stored(&self) -> Option<Head> {
+    /// The newest point of the history up to which everything is stored.
+    pub(crate) fn stored(&self) -> Head {
         let inner = self.shared.lock();
-        let oldest = &inner.queue.first()?.sealed.object.summary;
-        Some(Head { number: oldest.before, chain: oldest.before_chain })
+        let Some(oldest) = inner.queue.first() else { return inner.newest };
+        let oldest = &oldest.sealed.object.summary;
+        Head { number: oldest.before, chain: oldest.before_chain }
     }
 
     /// Waits until another object may come.
@@ -121,11 +135,15 @@ impl Uploads {
     /// Its number must lie less than a window behind the oldest that is not stored, however many between them are: whoever opens the
     /// volume next begins at that oldest number, and meets nothing of this session behind the window only then.
     pub(crate) fn wait_for_room(&self) -> Result<(), VolumeError> {
-        let window = self.window;
+        self.wait(&|inner| inner.has_room(self.window))
+    }
+
+    /// Waits until another object may come and few enough are under way, or until the object of a number has come. Half of what may be under way is
+    /// left to objects that are full: so a flush waits for its turn a fraction of the time that an object takes.
+    pub(crate) fn wait_for_turn(&self, number: u64) -> Result<(), VolumeError> {
+        let most = (self.threads / 2).max(1);
         self.wait(&|inner| {
-            let Some(oldest) = inner.queue.first() else { return true };
-            let waiting: usize = inner.queue.iter().map(|upload| upload.sealed.bytes.len()).sum();
-            waiting < WAITING && inner.next < oldest.number() + window
+            inner.newest.number >= number || inner.queue.len() < most && inner.has_room(self.window)
         })
     }
 
@@ -279,6 +297,13 @@ impl Shared {
 }
 
 impl Inner {
+    /// Whether another object may come.
+    fn has_room(&self, window: u64) -> bool {
+        let Some(oldest) = self.queue.first() else { return true };
+        let waiting: usize = self.queue.iter().map(|upload| upload.sealed.bytes.len()).sum();
+        waiting < WAITING && self.next < oldest.number() + window
+    }
+
     fn learn(&mut self, sealed: &Arc<SealedLog>, answer: Result<Kept, StoreError>, patience: &Patience) {
         let Some(at) = self.queue.iter().position(|upload| Arc::ptr_eq(&upload.sealed, sealed)) else {
             return; // the volume is gone

@@ -1,5 +1,5 @@
-//! Reading while others have the volume: it is asked where blocks lie, and what is not in memory is fetched when it has been let go, in several
-//! requests at once where the store answers late.
+//! Reading while others have the volume: it is asked where blocks lie, and what is not in memory, of the map as well, is fetched when it has been
+//! let go, in several requests at once where the store answers late.
 //!
 //! Whoever reads in order is fetched for ahead. Nothing rests on that: what failed, or was forgotten again, the read fetches itself and tells
 //! why it can't.
@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
-use super::cache::{Cache, Key, Known};
+use super::cache::{Blocks, Key, Known};
 use super::core::{Core, Plaintext};
+use super::nodes::{Fetched, Lacks};
 use super::objects::Objects;
 use super::read::{Whereabouts, opens};
 use super::{SealedVolume, VolumeError, extents};
@@ -50,6 +51,24 @@ struct Stream {
     used: u64,
 }
 
+impl Stream {
+    /// Whether a read goes on with it.
+    fn has(&self, first: u64, end: u64) -> bool {
+        self.used > 0 && first.abs_diff(self.end) <= NEAR * (end - first)
+    }
+
+    /// It, with a read that ends there.
+    fn with(self, end: u64) -> Self {
+        let (end, reads) = (self.end.max(end), self.reads.saturating_add(1)); // intended: enough is enough.
+        Self { end, until: self.until.max(end), reads, ..self }
+    }
+
+    /// Whether something is to be fetched ahead of it. Not each time a little: a request is as dear as what it brings.
+    fn wants(&self, most: u64) -> bool {
+        self.reads >= TRUST && self.until - self.end <= most / 2
+    }
+}
+
 impl Warm {
     pub(super) fn new(parallel: usize, cached_blocks: usize) -> Self {
         let most = (cached_blocks as u64 / 2).min(AHEAD);
@@ -68,24 +87,34 @@ impl Warm {
         }
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner); // intended: each is whole.
         let now = streams.iter().map(|stream| stream.used).max().unwrap_or(0) + 1; // intended: none was used.
-        let near = NEAR * (end - first);
-        let belongs = |stream: &&mut Stream| stream.used > 0 && first.abs_diff(stream.end) <= near;
-        let Some(stream) = streams.iter_mut().find(belongs) else {
+        let Some(stream) = streams.iter_mut().find(|stream| stream.has(first, end)) else {
             if let Some(oldest) = streams.iter_mut().min_by_key(|stream| stream.used) {
                 *oldest = Stream { end, until: end, reads: 0, used: now };
             }
             return (end, end);
         };
-        (stream.used, stream.reads) = (now, stream.reads.saturating_add(1)); // intended: enough is enough.
-        stream.end = stream.end.max(end);
-        stream.until = stream.until.max(stream.end);
-        // Not each time a little: a request is as dear as what it brings.
-        if stream.reads < TRUST || stream.until - stream.end > self.most / 2 {
+        *stream = Stream { used: now, ..stream.with(end) };
+        if !stream.wants(self.most) {
             return (end, end);
         }
         let from = stream.until;
         stream.until = stream.end + self.most;
         (from, stream.until)
+    }
+
+    /// Whether [`ahead`](Self::ahead) has something to be fetched when it is told of these blocks.
+    fn is_to_fetch(&self, first: u64, end: u64) -> bool {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner); // intended: each is whole.
+        let stream = streams.iter().find(|stream| stream.has(first, end));
+        self.parallel > 1 && stream.is_some_and(|stream| stream.with(end).wants(self.most))
+    }
+
+    /// Blocks up to `until` were to be fetched ahead, but nothing from `at` on is.
+    fn stop_ahead(&self, until: u64, at: u64) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner); // intended: each is whole.
+        if let Some(stream) = streams.iter_mut().find(|stream| stream.until == until) {
+            stream.until = at.max(stream.end);
+        }
     }
 }
 
@@ -152,9 +181,9 @@ impl Piece {
         whole.filter_map(|((_, slot), sealed)| Some((slot, self.open(slot, Some(sealed))?))).collect()
     }
 
-    fn land(&self, cache: &Cache, found: &Found) {
+    fn land(&self, cache: &Blocks, found: &Found) {
         for (slot, block) in found {
-            cache.keep((self.object.salt, *slot), Arc::clone(block));
+            cache.keep((self.object.salt, *slot), 1, Arc::clone(block));
         }
         cache.land(self.keys());
     }
@@ -162,10 +191,16 @@ impl Piece {
 
 /// Pieces that were taken on. Whatever becomes of this thread, nobody waits for them for ever.
 struct Taken<'a> {
-    cache: &'a Cache,
+    cache: &'a Blocks,
     pieces: Vec<Piece>,
     /// Blocks that others fetch, and that are waited for.
     others: Vec<(u64, Key)>,
+}
+
+impl<'a> Taken<'a> {
+    fn none(cache: &'a Blocks) -> Self {
+        Self { cache, pieces: Vec::new(), others: Vec::new() }
+    }
 }
 
 impl Drop for Taken<'_> {
@@ -195,6 +230,22 @@ impl SealedVolume {
         read
     }
 
+    /// Fills `out` from byte `offset`, which the caller has checked, if that takes no waiting, and no fetching ahead either.
+    pub(super) fn read_at_once(&self, offset: u64, out: &mut [u8]) -> bool {
+        let (block, len) = (BLOCK_LEN as u64, out.len() as u64);
+        if !offset.is_multiple_of(block) || !len.is_multiple_of(block) || len == 0 {
+            return false;
+        }
+        let (first, end) = (offset / block, (offset + len) / block);
+        let Ok(core) = self.core.try_lock() else { return false };
+        if self.warm.is_to_fetch(first, end) || !core.read_here(first, out) {
+            return false;
+        }
+        drop(core);
+        self.warm.ahead(first, end);
+        true
+    }
+
     /// Fetches the blocks of which a write changes a part.
     pub(super) fn warm_edges(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         let block = BLOCK_LEN as u64;
@@ -212,21 +263,22 @@ impl SealedVolume {
     fn read_blocks(&self, first: u64, out: &mut [u8]) -> Result<(), VolumeError> {
         let end = first + (out.len() / BLOCK_LEN) as u64;
         let (from, until) = self.warm.ahead(first, end);
-        let (mut taken, ahead, objects) = {
-            let mut core = self.core()?;
-            let mut taken = Taken { cache: &self.cache, pieces: Vec::new(), others: Vec::new() };
-            core.take_on(first, end, &mut taken, Some(&mut *out))?;
-            let mut ahead = Taken { cache: &self.cache, pieces: Vec::new(), others: Vec::new() };
-            let until = until.min(core.state.blocks);
-            if from < until {
-                // intended: what lies ahead is not asked for yet.
-                let _ = core.take_on(from, until, &mut ahead, None);
+        let (mut taken, mut at) = (Taken::none(&self.cache), first);
+        let (ahead, lacking, objects) = self.with_map(|core, fetched| {
+            core.take_on((&mut at, end), (first, Some(&mut *out)), &mut taken, fetched)?;
+            let (mut ahead, mut at, mut lacking) = (Taken::none(&self.cache), from, None);
+            // intended: what fails ahead is not asked for yet.
+            if let Err(Lacks::Node(node)) =
+                core.take_on((&mut at, until.min(core.state.blocks)), (from, None), &mut ahead, fetched)
+            {
+                self.warm.stop_ahead(until, at);
+                lacking = Some(node);
             }
-            if taken.pieces.is_empty() && taken.others.is_empty() && ahead.pieces.is_empty() {
-                return Ok(());
-            }
-            (taken, ahead, core.objects.clone())
-        };
+            Ok((ahead, lacking, Arc::clone(&core.objects)))
+        })?;
+        if let Some(node) = lacking {
+            self.fetch_node_ahead(node, &objects);
+        }
         self.fetch_ahead(ahead, &objects);
         match self.fetch(&mut taken, &objects, first, out) {
             // Its object may have been collected since: then it lies elsewhere now.
@@ -296,24 +348,34 @@ impl SealedVolume {
 
     /// A block that somebody else was to fetch, and did not.
     fn read_blocks_alone(&self, block: u64, out: &mut [u8; BLOCK_LEN]) -> Result<(), VolumeError> {
-        let mut taken = Taken { cache: &self.cache, pieces: Vec::new(), others: Vec::new() };
-        let objects = {
-            let mut core = self.core()?;
-            core.take_on(block, block + 1, &mut taken, Some(&mut out[..]))?;
-            core.objects.clone()
-        };
+        let (mut taken, mut at) = (Taken::none(&self.cache), block);
+        let objects = self.with_map(|core, fetched| {
+            core.take_on((&mut at, block + 1), (block, Some(&mut out[..])), &mut taken, fetched)?;
+            Ok(Arc::clone(&core.objects))
+        })?;
         self.fetch(&mut taken, &objects, block, out)
     }
 
+    /// Has a node of the map fetched by a thread that nobody waits for, unless somebody fetches it.
+    fn fetch_node_ahead(&self, node: Prelude, objects: &Arc<Objects>) {
+        let Known::Nowhere = self.nodes.take_off(node.salt) else { return };
+        let (objects, nodes) = (Arc::clone(objects), Arc::clone(&self.nodes));
+        // intended: whoever needs it fetches it, and tells why it can't.
+        let work = move || drop(nodes.fetch(&objects, &node));
+        if thread::Builder::new().name("ahead".into()).spawn(work).is_err() {
+            self.nodes.land(std::iter::once(node.salt));
+        }
+    }
+
     /// Has pieces fetched by threads that nobody waits for, as many as may run.
-    fn fetch_ahead(&self, mut ahead: Taken<'_>, objects: &Objects) {
+    fn fetch_ahead(&self, mut ahead: Taken<'_>, objects: &Arc<Objects>) {
         while let Some(piece) = ahead.pieces.pop() {
             let running = Running::begin(&self.warm.ahead);
             if self.warm.ahead.load(Ordering::Relaxed) > 2 * self.warm.parallel {
                 ahead.pieces.push(piece); // it lands with those
                 return;
             }
-            let (objects, cache) = (objects.clone(), Arc::downgrade(&self.cache));
+            let (objects, cache) = (Arc::clone(objects), Arc::downgrade(&self.cache));
             let keys: Vec<Key> = piece.keys().collect();
             let work = move || {
                 let _running = running;
@@ -347,17 +409,18 @@ impl Drop for Running {
 }
 
 impl Core {
-    /// What of some blocks is neither in memory nor a hole, and is to be fetched or waited for. What is in memory is put into `out`.
+    /// What of the blocks from `at` up to `end` is neither in memory nor a hole, and is to be fetched or waited for. What is in memory is put
+    /// into `out`, which begins with block `first`. Where a node of the map is lacking, `at` is the first block that is not known.
     fn take_on(
         &mut self,
-        first: u64,
-        end: u64,
+        (at, end): (&mut u64, u64),
+        (first, mut out): (u64, Option<&mut [u8]>),
         taken: &mut Taken<'_>,
-        mut out: Option<&mut [u8]>,
-    ) -> Result<(), VolumeError> {
-        let mut block = first;
-        while block < end {
-            let (len, place) = self.place(block)?;
+        fetched: &Fetched,
+    ) -> Result<(), Lacks> {
+        while *at < end {
+            let block = *at;
+            let (len, place) = self.place_here(fetched, block)?;
             let len = len.min(end - block);
             let range = |from: u64, len: u64| {
                 let at = (from - first) as usize * BLOCK_LEN;
@@ -394,9 +457,32 @@ impl Core {
                     }
                 }
             }
-            block += len;
+            *at = block + len;
         }
         Ok(())
+    }
+
+    /// Fills `out` with blocks from one on, if all of them are in memory in clear.
+    fn read_here(&self, first: u64, out: &mut [u8]) -> bool {
+        let fetched = Fetched::default();
+        let (mut block, mut rest) = (first, out);
+        while !rest.is_empty() {
+            let Ok((len, place)) = self.place_here(&fetched, block) else { return false };
+            let len = len.min((rest.len() / BLOCK_LEN) as u64);
+            let (these, others) = rest.split_at_mut(len as usize * BLOCK_LEN);
+            match place {
+                Whereabouts::Here(data) => these.copy_from_slice(&**data),
+                Whereabouts::Placed(extents::Place::Hole) => these.fill(0),
+                Whereabouts::Placed(extents::Place::Stored(object, slot)) => {
+                    for (to, slot) in these.chunks_mut(BLOCK_LEN).zip(slot..) {
+                        let Some(data) = self.cache.find(&(object.salt, slot)) else { return false };
+                        to.copy_from_slice(&**data);
+                    }
+                }
+            }
+            (block, rest) = (block + len, others);
+        }
+        true
     }
 
     /// A block that is to be fetched: with its neighbours, or alone.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::batch::Batch;
 use super::core::{Core, Writer};
 use super::uploads::Uploads;
-use super::{Head, SealedVolume, VolumeError, open};
-use crate::format::{BLOCK_LEN, Extent, Kind, Operation, Record, Summary, seal_log};
+use super::{Head, SealedVolume, VolumeError};
+use crate::format::{BLOCK_LEN, Extent, Kind, Operation, Summary, seal_log};
 
 impl SealedVolume {
     /// Changes the volume. Before, others may go on while this one waits until there is room for what it seals; afterwards it stores that,
@@ -15,22 +15,45 @@ impl SealedVolume {
         &self,
         change: impl FnOnce(&mut Core) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
-        let Some(uploads) = &self.uploads else { return Err(VolumeError::ReadOnly) };
-        self.core()?.writer()?;
+        let Some((uploads, _)) = &self.uploads else { return Err(VolumeError::ReadOnly) };
+        if self.core()?.writer()?.is_far_ahead() {
+            drop(self.settled()?);
+        }
         self.or_fail(uploads.wait_for_room())?;
-        let changed = self.core().and_then(|mut core| change(&mut core));
+        let (changed, is_due) = {
+            let mut core = self.core()?;
+            let changed = change(&mut core);
+            (changed, core.writer().is_ok_and(|writer| writer.is_due()))
+        };
         self.or_fail(uploads.step())?;
-        changed
+        changed?;
+        // What was written since the last checkpoint is in memory, and there is a bound to that.
+        if is_due { self.checkpoint_if_due() } else { Ok(()) }
     }
 
-    /// Makes everything that was written until now durable, and by policy anchors it. While this waits for the store, others read and write.
+    /// Makes everything that was written until now durable, and by policy anchors it. While this waits for the store or the trusted store, others read
+    /// and write. Those who flush while enough is under way wait for their turn, and what all of them have written becomes one object.
     pub(super) fn make_durable(&self) -> Result<(), VolumeError> {
-        let Some(uploads) = &self.uploads else { return Ok(()) };
-        let number = self.core()?.sealed()?;
+        let Some((uploads, _)) = &self.uploads else { return Ok(()) };
+        let (number, is_sealed) = self.core()?.flush_target()?;
+        if !is_sealed {
+            self.or_fail(uploads.wait_for_turn(number))?;
+            let mut core = self.core()?;
+            core.writer()?;
+            // Unless somebody else has, with all that was written before this began.
+            if core.state.head.number < number {
+                core.seal_batch()?;
+            }
+        }
+        self.make_durable_up_to(number, false)?;
+        self.checkpoint_if_due()
+    }
+
+    /// Waits until all log objects up to a number are stored, and by policy or by `force` anchors that.
+    pub(super) fn make_durable_up_to(&self, number: u64, force: bool) -> Result<(), VolumeError> {
+        let Some((uploads, anchor)) = &self.uploads else { return Ok(()) };
         self.or_fail(uploads.wait_for(number))?;
-        let mut core = self.core()?;
-        core.anchor_stored(false)?;
-        core.checkpoint_if_due()
+        self.or_fail(anchor.reach(|| uploads.stored(), force))
     }
 
     /// What can't be stored ends the session: nothing more is acknowledged.
@@ -89,9 +112,7 @@ impl Core {
         if writer.batch.len() < writer.batch_blocks {
             return Ok(());
         }
-        self.seal_batch()?;
-        // What was written since the last checkpoint is in memory, and there is a bound to that.
-        self.checkpoint_if_due()
+        self.seal_batch()
     }
 
     fn seal_batch(&mut self) -> Result<(), VolumeError> {
@@ -151,6 +172,15 @@ impl Core {
         if let Some(writer) = &mut self.writer {
             writer.failed = true;
             writer.uploads.stop();
+            writer.anchor.stop();
+        }
+    }
+
+    /// The number up to which everything that was written is to be stored, and whether the object of that number is sealed.
+    fn flush_target(&mut self) -> Result<(u64, bool), VolumeError> {
+        match self.writer()?.batch.is_empty() {
+            true => Ok((self.state.head.number, true)),
+            false => Ok((self.state.successor, false)),
         }
     }
 
@@ -173,55 +203,19 @@ impl Core {
     /// By policy, or by `force`, anchors what is stored without a gap.
     fn anchor_stored(&mut self, force: bool) -> Result<(), VolumeError> {
         let writer = self.writer()?;
-        let stored = writer.uploads.stored();
-        let head = stored.unwrap_or(self.state.head); // intended: all of it is stored.
-        let writer = self.writer()?;
-        // Somebody else may have anchored what came after.
-        if writer.trusted.is_some() && writer.anchored.is_none_or(|anchored| anchored.number < head.number) {
-            writer.flushes = writer.flushes.wrapping_add(1);
-            if force || writer.flushes.is_multiple_of(writer.anchor_every.get()) {
-                self.anchor(head, false).inspect_err(|_| self.fail())?;
-            }
-        }
-        Ok(())
+        let (anchor, uploads) = (Arc::clone(&writer.anchor), Arc::clone(&writer.uploads));
+        anchor.reach(|| uploads.stored(), force).inspect_err(|_| self.fail())
     }
 
     /// Flushes, and writes a checkpoint if one is due. That one fails is no failure of the flush.
     pub(crate) fn flush_for_user(&mut self) -> Result<(), VolumeError> {
         self.flush(false)?;
-        self.checkpoint_if_due()
-    }
-
-    fn checkpoint_if_due(&mut self) -> Result<(), VolumeError> {
-        let writer = self.writer()?;
-        // cannot overflow: the delay is bounded.
-        if writer.since_checkpoint < writer.checkpoint_every + writer.checkpoint_delay {
-            return Ok(());
-        }
-        match self.checkpoint() {
-            // By the store or the record, nothing can be acknowledged any more: then this flush is no exception.
-            Err(error) if self.writer().is_err() => Err(error),
-            Err(error) => {
-                if let Some(observer) = self.writer()?.observer.as_ref() {
-                    observer.checkpoint_failed(error);
-                }
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
+        self.checkpoint_while_alone_if_due()
     }
 
     /// Writes the record of a point of this session. All of the history up to it is stored.
-    pub(crate) fn anchor(&mut self, head: Head, closed: bool) -> Result<(), VolumeError> {
-        let Head { number, chain } = head;
-        let session = open::first_of(&self.state.session);
-        let record = Record { closed, format: self.objects.keys.format(), number, chain, session };
-        let writer = self.writer.as_mut().ok_or(VolumeError::ReadOnly)?;
-        if let Some(trusted) = &mut writer.trusted {
-            trusted.store(&record.encode())?;
-        }
-        writer.anchored = Some(head);
-        Ok(())
+    pub(crate) fn anchor(&self, head: Head, closed: bool) -> Result<(), VolumeError> {
+        self.writer.as_ref().ok_or(VolumeError::ReadOnly)?.anchor.write(head, closed)
     }
 
     pub(crate) fn close(&mut self) -> Result<(), VolumeError> {

@@ -50,6 +50,40 @@ fn both_stores_keep_what_they_are_given() {
     );
 }
 
+/// A file that stays open is no longer read once another one has its name, or none has.
+#[test]
+fn what_was_read_before_and_was_replaced_or_taken_away_since_is_not_read_again() {
+    let scratch = Scratch::new();
+    let store = DirectoryStore::open(scratch.as_path()).expect("a store");
+    // More than stay open.
+    for number in 0..40 {
+        store.put_new(&names::log(number), &[number as u8; 100]).expect("stored");
+    }
+    let read = |number: u64| store.get_range(&names::log(number), 98, 9);
+    for number in (0..40).chain([3, 39, 3]) {
+        assert_eq!(read(number), Ok(Some(vec![number as u8; 2])));
+    }
+    let path = |number: u64| scratch.path(names::log(number));
+    fs::write(scratch.path("new"), [77; 99]).expect("a file");
+    fs::rename(scratch.path("new"), path(39)).expect("replaced");
+    assert_eq!(read(39), Ok(Some(vec![77])));
+    fs::remove_file(path(38)).expect("removed");
+    assert_eq!(read(38), Ok(None));
+    fs::write(path(38), [9; 100]).expect("a file");
+    assert_eq!(read(38), Ok(Some(vec![9; 2])));
+    store.put(&names::log(37), &[8; 100]).expect("stored");
+    assert_eq!(read(37), Ok(Some(vec![8; 2])));
+    store.delete(&names::log(36)).expect("deleted");
+    assert_eq!(read(36), Ok(None));
+    fs::remove_file(path(35)).expect("removed");
+    symlink(scratch.path("elsewhere"), path(35)).expect("a link");
+    fs::write(scratch.path("elsewhere"), [1; 100]).expect("a file");
+    assert!(read(35).is_err());
+    // The directory itself, in the place of which another one lies.
+    fs::rename(scratch.path("l"), scratch.path("away")).expect("renamed");
+    assert_eq!(read(34), Ok(Some(vec![34; 2])), "it is still there, by another name");
+}
+
 /// A name goes to one of those who ask at once.
 #[test]
 fn one_of_many_gets_a_name() {

@@ -2,8 +2,10 @@
 
 mod assaults;
 mod attacks;
+mod begins;
 mod checkpoints;
 mod clones;
+mod crowd;
 mod device;
 mod directory;
 mod follows;

@@ -25,9 +25,15 @@ fn no_history_of_the_model_reads_what_was_not_written_or_loses_a_flush() {
 /// What was added to the model finds what it is there for. `model.py --flaws` tries all the others, too.
 #[test]
 fn a_design_that_is_broken_on_purpose_is_caught() {
-    for flaw in
-        ["no-anchor", "rekey-header-first", "rekey-writes-first", "rekey-forgets-key", "clone-not-held"]
-    {
+    for flaw in [
+        "no-anchor",
+        "rekey-header-first",
+        "rekey-writes-first",
+        "rekey-forgets-key",
+        "clone-not-held",
+        "partial-zeros",
+        "partial-stale",
+    ] {
         let (fine, said) = model(&["--runs", "260", "--seed", "1", "--flaw", flaw]);
         assert!(!fine, "{flaw} is not caught: {said}");
     }

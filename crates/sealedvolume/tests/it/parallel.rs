@@ -152,6 +152,41 @@ fn who_reads_in_order_is_read_ahead_for() {
     assert_eq!(store.ranges.load(Ordering::Relaxed) - before, 4);
 }
 
+/// As a server of NBD does: what is in memory is read at once, and all else by another thread.
+#[test]
+fn what_is_in_memory_is_read_at_once_and_who_reads_so_in_order_is_read_ahead_for() {
+    let (store, data) = filled();
+    let volume = open(&store, Access::Read);
+    let mut read = vec![0; 64 << 10];
+    assert_eq!(volume.read_if_cached(0, &mut read), Ok(false), "it was never read");
+    let before = store.ranges.load(Ordering::Relaxed);
+    for (at, part) in data.chunks(read.len()).enumerate() {
+        read.fill(0);
+        let offset = (at * read.len()) as u64;
+        if !volume.read_if_cached(offset, &mut read).expect("it lies inside") {
+            volume.read_at(offset, &mut read).expect("read");
+        }
+        assert!(read == part, "part {at}");
+    }
+    let asked = store.ranges.load(Ordering::Relaxed) - before;
+    assert!(asked <= 48, "{asked} requests");
+    // The end of it is in memory for sure, and so are zeros that were never written; half a block takes another way.
+    let last = (data.len() - read.len()) as u64;
+    assert_eq!(volume.read_if_cached(last, &mut read), Ok(true));
+    assert!(read == data[last as usize..]);
+    let behind = 4 * data.len() as u64;
+    assert_eq!(volume.read_if_cached(behind, &mut read), Ok(true));
+    assert!(read.iter().all(|byte| *byte == 0));
+    assert_eq!(volume.read_if_cached(last + 100, &mut read[..4096]), Ok(false));
+    assert!(volume.read_if_cached(1 << 32, &mut read).is_err(), "it lies behind the end");
+    // What is written and not stored yet.
+    drop(volume);
+    let volume = open(&store, Access::Write);
+    volume.write_at(last, &[5; 4096]).expect("written");
+    assert_eq!(volume.read_if_cached(last, &mut read[..4096]), Ok(true));
+    assert!(read[..4096] == [5; 4096]);
+}
+
 #[test]
 fn what_comes_wrong_ahead_is_fetched_again_and_told_if_it_stays_so() {
     let (store, data) = filled();

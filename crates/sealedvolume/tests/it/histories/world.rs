@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub struct World {
     pub live: u64,
     pub totals: Totals,
     keys: Keys,
+    /// Requests that an opening asks at once.
+    parallel: usize,
     openings: u64,
     written: u64,
 }
@@ -58,6 +60,13 @@ pub struct Opened {
     pub garbage: Option<Garbage>,
     /// A write failed for good: whether it is to be seen is nobody's promise.
     pub uncertain: Cell<bool>,
+}
+
+/// Threads may still be about to send something: the process ends before the next one begins.
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.client.end();
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,7 +97,7 @@ pub enum Stop {
 }
 
 impl World {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, parallel: usize) -> Self {
         let mut random = Random::new(seed);
         let mode =
             *random.pick(&[Mode::Honest, Mode::Flaky, Mode::Flaky, Mode::Evil, Mode::Evil, Mode::Evil]);
@@ -115,6 +124,7 @@ impl World {
             live: 0,
             totals: Totals::default(),
             keys: keys([0; 16]),
+            parallel,
             openings: 0,
             written: 0,
             random,
@@ -158,6 +168,7 @@ impl World {
             cached_blocks: *self.random.pick(&[0, 3, 100]),
             cached_map: *self.random.pick(&[1, 20_000]),
             map_buffer: *self.random.pick(&[0, 4, 12, 8192]),
+            parallel: NonZeroUsize::new(self.parallel).expect("not 0"),
             patience: Patience {
                 tries: NonZeroU32::new(5).expect("not 0"),
                 first_pause: none,
@@ -399,8 +410,10 @@ impl World {
                 Then::Sleeps => sleepers.push(opened),
                 Then::MadeAgain => {
                     self.totals.made_again += 1;
-                    self.make();
+                    // None of their threads stores anything in what is new.
+                    drop(opened);
                     sleepers.clear();
+                    self.make();
                     continue;
                 }
             }
@@ -522,6 +535,9 @@ impl World {
         if opened.volume.close().is_ok() {
             self.acked.push(opened.volume.head().expect("a head"));
         }
+        // It is closed: a thread of it that sends its object as late as after the next session, and is shown what that one's number was given
+        // to, has nobody to tell that it is stored.
+        opened.client.end();
         if self.mode != Mode::Evil {
             return;
         }

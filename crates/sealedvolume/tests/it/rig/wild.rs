@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
 
 use atrest_sealedvolume::format::{Kind, names};
 use atrest_sealedvolume::store::{ObjectStore, Put, StoreError};
@@ -47,8 +48,8 @@ pub struct Inner {
     /// Contents by identity: nothing else may ever be sealed with it.
     identities: HashMap<Vec<u8>, Bytes>,
     pub reused: bool,
-    /// The put that was answered last with "there is one": read back alike, it counts as stored.
-    doubted: Option<(String, Bytes)>,
+    /// The put of each thread that was answered last with "there is one": read back alike by that thread, it counts as stored.
+    doubted: HashMap<ThreadId, (String, Bytes)>,
     pub counts: Counts,
 }
 
@@ -88,7 +89,7 @@ impl Wild {
             lie,
             identities: HashMap::new(),
             reused: false,
-            doubted: None,
+            doubted: HashMap::new(),
             counts: Counts::default(),
         })))
     }
@@ -135,7 +136,11 @@ impl Inner {
     fn put(&mut self, name: &str, bytes: &[u8], create: bool) -> Result<Put, StoreError> {
         let object = Arc::new(bytes.to_vec());
         let put = self.put_object(name, &object, create);
-        self.doubted = matches!(put, Ok(Put::Exists)).then(|| (name.to_owned(), object));
+        let thread = thread::current().id();
+        match put {
+            Ok(Put::Exists) => self.doubted.insert(thread, (name.to_owned(), object)),
+            _ => self.doubted.remove(&thread),
+        };
         put
     }
 
@@ -178,7 +183,7 @@ impl Inner {
 
     fn get(&mut self, name: &str) -> Result<Option<Bytes>, StoreError> {
         let answer = self.answer(name)?;
-        if let (Some((put, object)), Some(shown)) = (&self.doubted, &answer)
+        if let (Some((put, object)), Some(shown)) = (self.doubted.get(&thread::current().id()), &answer)
             && put == name
             && **object == **shown
         {
@@ -276,6 +281,12 @@ pub fn flip(object: &[u8], random: &mut Random) -> Bytes {
 impl Client {
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
+    }
+
+    /// The process is gone: no request of it is carried out any more, whichever of its threads sends it.
+    pub fn end(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+        drop(self.store.inner());
     }
 
     /// The store, unless the client crashes now or has crashed before.

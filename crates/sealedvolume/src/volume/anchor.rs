@@ -1,0 +1,85 @@
+//! The record in the trusted store. Whoever writes it keeps only those waiting who want it written, too: one record counts for all of them.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use atrest_device::TrustedStore;
+
+use super::{Head, VolumeError};
+use crate::format::{FormatId, Record};
+
+/// That of one session.
+pub(crate) struct Anchor {
+    format: FormatId,
+    session: [u8; 12],
+    /// It is written at every so many flushes.
+    every: NonZeroU32,
+    inner: Mutex<Inner>,
+    /// Nothing more is written.
+    stopped: AtomicBool,
+}
+
+struct Inner {
+    trusted: Option<Box<dyn TrustedStore + Send>>,
+    anchored: Option<Head>,
+    flushes: u32,
+}
+
+impl Anchor {
+    pub(crate) fn new(
+        trusted: Option<Box<dyn TrustedStore + Send>>,
+        every: NonZeroU32,
+        (format, session): (FormatId, [u8; 12]),
+    ) -> Self {
+        let inner = Mutex::new(Inner { trusted, anchored: None, flushes: 0 });
+        Self { format, session, every, inner, stopped: AtomicBool::new(false) }
+    }
+
+    /// By policy, or by `force`, writes the record of the point that `stored` tells, unless somebody has written that or a later one. All of
+    /// the history up to there is stored.
+    pub(crate) fn reach(&self, stored: impl FnOnce() -> Head, force: bool) -> Result<(), VolumeError> {
+        let mut inner = self.lock();
+        if inner.trusted.is_none() {
+            return Ok(());
+        }
+        // Others have stored more while this one waited here.
+        let head = stored();
+        if inner.anchored.is_some_and(|anchored| anchored.number >= head.number) {
+            return Ok(());
+        }
+        inner.flushes = inner.flushes.wrapping_add(1);
+        match force || inner.flushes.is_multiple_of(self.every.get()) {
+            true => self.store(&mut inner, head, false),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the record of a point.
+    pub(crate) fn write(&self, head: Head, closed: bool) -> Result<(), VolumeError> {
+        self.store(&mut self.lock(), head, closed)
+    }
+
+    /// Writes nothing from now on.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    fn store(&self, inner: &mut Inner, head: Head, closed: bool) -> Result<(), VolumeError> {
+        if self.stopped.load(Ordering::Acquire) {
+            return Err(VolumeError::EarlierFlushFailed);
+        }
+        let Head { number, chain } = head;
+        let record = Record { closed, format: self.format, number, chain, session: self.session };
+        if let Some(trusted) = &mut inner.trusted {
+            // Nobody knows what it holds after an error.
+            trusted.store(&record.encode()).inspect_err(|_| self.stop())?;
+        }
+        inner.anchored = Some(head);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner) // intended: a store that panicked has written or not, as after a crash.
+    }
+}
