@@ -55,14 +55,16 @@ done < /share/veracrypt
 read -r drive hash < /share/system
 name="the system on $drive"
 system="--type tcrypt --tcrypt-system --veracrypt-pim 1 --hash sha512"
+sectors=$(blockdev --getsz "${drive}1")
 for device in "${drive}1" "$drive"; do
     cryptsetup open -q $system "$device" volume < /share/second || fail "$name: cryptsetup does not open $device"
-    shows cryptsetup
+    # Of a whole drive it maps all that lies behind the beginning of the system; ours ends where the system does.
+    theirs=$(dd if=/dev/mapper/volume bs=512 count="$sectors" 2> /dev/null | sha256sum)
+    [ "$theirs" = "$hash  -" ] || fail "$name: cryptsetup shows something else of $device"
     dmsetup table --showkeys > /tmp/theirs
     $atrest close volume > /dev/null || fail "$name: ours does not close it"
     $atrest open "$device" --dm volume $system --key-file /share/second > /dev/null || fail "$name: ours does not open $device"
     shows ours
-    # Of a whole drive cryptsetup maps the partition, and we the part of the drive.
     [ "$device" = "$drive" ] || dmsetup table --showkeys | diff /tmp/theirs - || fail "$name: another table of $device"
     cryptsetup close volume || fail "$name: cryptsetup does not close it"
     $atrest decrypt "$device" /tmp/plain --quiet $system --key-file /share/second || fail "$name: not decrypted on $device"
