@@ -134,26 +134,6 @@ while read -r name options; do
     rm -f /tmp/volume
 done < /share/tagged
 
-# VeraCrypt volumes of ours: cryptsetup finds the header with nothing but the hash said, and its mapping has the plaintext that ours has.
-# Ours by the kernel is made of the same tables.
-while read -r name hash sum; do
-    cp "/share/$name.hc" /tmp/volume
-    device=$(losetup -f)
-    losetup "$device" /tmp/volume
-    narrow="--type tcrypt --veracrypt-pim 1 --hash $hash"
-    cryptsetup open -q $narrow "$device" volume < /share/second || fail "$name: cryptsetup does not open it"
-    [ "$(sha256sum < /dev/mapper/volume)" = "$sum  -" ] || fail "$name: another plaintext"
-    dmsetup table --showkeys | sort > /tmp/theirs
-    $atrest close volume > /dev/null || fail "$name: ours does not close it"
-    [ -z "$(dmsetup ls | grep volume)" ] || fail "$name: left behind: $(dmsetup ls)"
-    $atrest open "$device" --dm volume $narrow --key-file /share/second > /dev/null || fail "$name: ours does not open it"
-    dmsetup table --showkeys | sort | diff /tmp/theirs - || fail "$name: other tables"
-    cryptsetup close volume || fail "$name: cryptsetup does not close it"
-    losetup -d "$device"
-    rm -f /tmp/volume
-    echo "$name: same"
-done < /share/veracrypt
-
 # Options that the header asks for from now on, whoever sets them.
 truncate -s 4M /tmp/volume
 cost="--pbkdf pbkdf2 --pbkdf-force-iterations 1000 --luks2-metadata-size 16k --luks2-keyslots-size 1m"

@@ -24,7 +24,7 @@ NOISE = random.Random(20).randbytes
 BLOCK = 4096
 PHYSICAL = uuid.UUID("fc52bfae-5a1f-4f9b-b3a6-f33303a0e401").bytes
 FAMILY = uuid.UUID("33a76caa-1481-4bc5-8d04-1ac1707c19c0")
-LABEL, METADATA, SIZE = 1, 8, 0x80000
+LABEL, METADATA, SIZE = 1, 8, 0x80000  # The last one is a volume's size, unless its data goes further.
 
 
 def run(mode, key, data, iv=None):
@@ -90,6 +90,7 @@ def main():
     wanted = json.loads(sys.argv[1])
     plain = open(wanted["plain"], "rb").read()
     volume_key, metadata_key = NOISE(16), NOISE(16)
+    size = max([SIZE] + [(physical + count) * BLOCK for _, count, physical, _ in wanted["extents"]])
     context = structures(wanted, volume_key)
     volume = (element("com.apple.corestorage.lv.size", "integer", hex(len(plain)))
               + f'<key>other</key><string ID="4">{str(FAMILY).upper()}</string><key>com.apple.corestorage.lv.familyUUID</key>'
@@ -119,13 +120,13 @@ def main():
     header = bytearray(512)
     struct.pack_into("<HH", header, 8, 1, 0x10)
     struct.pack_into("<I", header, 48, 512)
-    struct.pack_into("<Q", header, 64, SIZE)
+    struct.pack_into("<Q", header, 64, size)
     struct.pack_into("<2sIHII4Q", header, 88, b"CS", 1, 4, BLOCK, 8192, LABEL, 0, 0, 0)
     struct.pack_into("<II16s", header, 168, 16, 2, metadata_key)
     header[304:320] = PHYSICAL
     tweak = hashlib.sha256(volume_key + FAMILY.bytes).digest()[:16]
     with open(wanted["path"], "wb") as out:
-        out.write(bytes(SIZE))
+        out.truncate(size)
         out.seek(0)
         out.write(summed(bytes(header[8:])))
         out.seek(LABEL * BLOCK)
@@ -138,7 +139,7 @@ def main():
             out.seek(physical * BLOCK)
             for at in range(logical * BLOCK, min((logical + count) * BLOCK, len(plain)), 512):
                 out.write(run(XTS, volume_key + tweak, plain[at:at + 512], struct.pack("<QQ", at // 512, 0)))
-        out.truncate(SIZE)
+        out.truncate(size)
 
 
 main()

@@ -2,8 +2,10 @@
 
 The JSON has: path, plain (a file), magic, hash, iterations, mode (`xts` or `cbc`), chain, password, key_files (files), place, size (of the volume), change (bytes of
 the decrypted header, by offset). With `read` the header at the place is decrypted instead, and what it holds is printed as JSON, with
-the plaintext in hexadecimal digits. It can be `hidden-backup`, too, then. Place is `normal`, `hidden`, `backup`, `old`: a header of version 3, or 2 in CBC, or
-`system`: the header of an encrypted system in the last sector of the first track of its drive, with the data from byte 65536 on.
+the plaintext in hexadecimal digits. It can be `hidden-backup`, too, then. With `defects` the headers of the volume with one changed bit each
+are written to the file `headers`, 512 bytes for each: a list of place, bit, and whether it is the decrypted header that is changed, whose
+checksums are right then. Place is `normal`, `hidden`, `backup`, `old`: a header of version 3, or 2 in CBC, or
+`system`: the header of an encrypted system in the last sector of the first track of its drive, with the data from byte `start` on, or 65536.
 """
 
 import ctypes
@@ -153,6 +155,25 @@ def read(wanted):
     print(json.dumps({"fields": fields, "plain": plain.hex()}))
 
 
+def with_checksums(header):
+    struct.pack_into(">I", header, 8, zlib.crc32(header[192:]))
+    struct.pack_into(">I", header, 188, zlib.crc32(header[:188]))
+    return bytes(header)
+
+
+def with_defects(defects, header, salt, chain, material):
+    """Headers of 512 bytes, each with another bit changed."""
+    for at, bit, decrypted in defects:
+        changed = bytearray(header)
+        if decrypted:
+            changed[at] ^= 1 << bit
+            yield salt + encrypt(chain, material, with_checksums(changed), 448, 0)
+        else:
+            stored = bytearray(salt + encrypt(chain, material, bytes(header), 448, 0))
+            stored[at] ^= 1 << bit
+            yield bytes(stored)
+
+
 def main():
     wanted = json.loads(sys.argv[1])
     if wanted.get("read"):
@@ -161,7 +182,7 @@ def main():
     plain = open(wanted["plain"], "rb").read()
     place, size = wanted["place"], wanted["size"]
     hidden = len(plain) if place == "hidden" else 0
-    start = {"normal": 131072, "backup": 131072, "old": 512, "hidden": size - 131072 - len(plain), "system": 65536}[place]
+    start = {"normal": 131072, "backup": 131072, "old": 512, "hidden": size - 131072 - len(plain), "system": wanted["start"] or 65536}[place]
     keys = os.urandom(256)
     header = bytearray(448)
     header[0:4] = wanted["magic"].encode()
@@ -173,8 +194,7 @@ def main():
     header[192:] = keys
     for at, value in wanted["change"]:
         header[at:at + len(value) // 2] = bytes.fromhex(value)
-    struct.pack_into(">I", header, 8, zlib.crc32(header[192:]))
-    struct.pack_into(">I", header, 188, zlib.crc32(header[:188]))
+    with_checksums(header)
     salt = os.urandom(64)
     password = with_key_files(bytes.fromhex(wanted["password"]), wanted["key_files"], wanted["magic"])
     material = derive(wanted["hash"], password, salt, wanted["iterations"])
@@ -190,6 +210,9 @@ def main():
         volume.write(salt + encrypted[0])
         volume.seek(start)
         volume.write(encrypted[1])
+    if wanted["defects"]:
+        with open(wanted["headers"], "wb") as out:
+            out.writelines(with_defects(wanted["defects"], header, salt, chain, material))
 
 
 main()

@@ -25,6 +25,8 @@ pub struct Tcrypt {
     pub key_files: Vec<PathBuf>,
     /// `normal`, `hidden`, `backup`, `old`: a header of version 3, or 2 in CBC; or `system`, whose data begins with byte 65536 of the drive.
     pub place: &'static str,
+    /// The first byte of a system on its drive, if it is not 65536.
+    pub start: Option<u64>,
     /// Other bytes in the decrypted header, by their offset there. The checksums are right all the same.
     pub change: Vec<(usize, Vec<u8>)>,
 }
@@ -41,9 +43,21 @@ impl Default for Tcrypt {
             password: b"correct horse".to_vec(),
             key_files: Vec::new(),
             place: "normal",
+            start: None,
             change: Vec::new(),
         }
     }
+}
+
+/// One bit of a header that is changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Defect {
+    /// Its byte: of 448 in the decrypted header, or of 512 as it is stored.
+    pub at: usize,
+    /// Its number in the byte.
+    pub bit: u64,
+    /// Whether it is one of the decrypted header. The checksums are right all the same.
+    pub decrypted: bool,
 }
 
 /// A header that libgcrypt has decrypted, and the volume that it describes.
@@ -76,12 +90,26 @@ impl Tcrypt {
 
     /// Makes it at `path`, of so many bytes, with the plaintext that `plain` holds. What is there already is kept but for header and data.
     pub fn make(&self, path: &Path, size: usize, plain: &Path) {
+        self.make_with_defects(path, size, plain, &[], Path::new(""));
+    }
+
+    /// Makes it, and writes its header with each of the defects to `headers`, 512 bytes for each.
+    pub fn make_with_defects(
+        &self,
+        path: &Path,
+        size: usize,
+        plain: &Path,
+        defects: &[Defect],
+        headers: &Path,
+    ) {
+        let defects: Vec<_> =
+            defects.iter().map(|defect| (defect.at, defect.bit, defect.decrypted)).collect();
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let change: Vec<_> = self.change.iter().map(|(at, bytes)| (at, hex(bytes))).collect();
         let wanted = json!({
             "path": path, "plain": plain, "size": size, "magic": self.magic, "hash": self.hash, "iterations": self.iterations,
             "mode": self.mode, "chain": self.chain, "password": hex(&self.password), "key_files": self.key_files, "place": self.place,
-            "change": change,
+            "change": change, "start": self.start, "defects": defects, "headers": headers,
         });
         Program::named("python3").arg("-c").arg(include_str!("tcrypt.py")).arg(wanted.to_string()).ok();
     }

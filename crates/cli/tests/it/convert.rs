@@ -4,9 +4,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
+use atrest_testkit::bitlocker::BitLocker;
+use atrest_testkit::fvault2::FileVault;
 use atrest_testkit::oracle::Program;
 use atrest_testkit::tcrypt::Tcrypt;
-use atrest_testkit::wait_until;
+use atrest_testkit::{Campaign, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{CHEAP, Ran, Scratch};
@@ -132,4 +134,111 @@ fn a_copy_that_was_interrupted_goes_on() {
         is_copy(&scratch, copy, "plain");
         scratch.atrest(&[&words[..], &["--resume"]].concat()).fails(1, "no checkpoint");
     }
+}
+
+/// Volumes of other programs, each of more bytes than are written at once: what says how one is opened, and what makes it.
+fn with_source(kind: &str) -> (Scratch, Vec<&'static str>) {
+    let scratch = Scratch::new();
+    scratch.file("password", "correct horse");
+    scratch.file("new", "another one");
+    scratch.file("wrong", "incorrect horse");
+    match kind {
+        "veracrypt" => {
+            let made = "format vol --type veracrypt --size 64M --quick --veracrypt-pim 1 --key-file password";
+            scratch.atrest(&made.split(' ').collect::<Vec<_>>()).ok();
+            (scratch, vec!["--veracrypt-pim", "1", "--hash", "sha512", "--key-file", "password"])
+        }
+        "loopaes" => {
+            let keys = "head -c 2925 /dev/urandom | base64 -w 60 | head -65 > keys && chmod 600 keys";
+            scratch.bash(&format!("{keys} && head -c 64M /dev/urandom > vol")).ok();
+            (scratch, vec!["--key-file", "keys"])
+        }
+        "bitlk" => {
+            let volume = BitLocker { encrypted: 64 << 20, ..BitLocker::default() };
+            volume.make(&scratch.path("vol"), &scratch.path("key.BEK"));
+            // What was never written decrypts to noise.
+            scratch.bash("truncate -s 64M vol").ok();
+            (scratch, vec!["--key-file", "key.BEK"])
+        }
+        "fvault2" => {
+            scratch.bash("head -c 24M /dev/urandom > data").ok();
+            let volume = FileVault { extents: vec![(0, 6144, 64, 0)], ..FileVault::default() };
+            volume.make(&scratch.path("vol"), &scratch.path("data"));
+            (scratch, vec!["--key-file", "password"])
+        }
+        other => panic!("no such volume: {other}"),
+    }
+}
+
+/// A volume on a small file system, which is taken away when the test ends.
+struct Small<'a>(&'a Scratch);
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        self.0.bash("umount small");
+    }
+}
+
+#[test]
+fn a_copy_of_a_foreign_volume_survives_a_kill_a_full_disk_and_a_wrong_passphrase() {
+    let kinds = ["veracrypt", "loopaes", "bitlk", "fvault2"];
+    Campaign::matrix("copies of foreign volumes that are killed", 1).over(&kinds, |kind| {
+        let (scratch, opens) = with_source(kind);
+        let before = fs::read(scratch.path("vol")).expect("the source");
+        let decrypt = [&["decrypt", "--quiet", "--yes", "--type", kind, "vol", "plain"], &opens[..]].concat();
+        scratch.atrest(&decrypt).ok();
+        let words = |copy: &'static str, key: &'static str| {
+            let words = ["convert", "--quiet", "--threads", "1", "--from", kind, "vol", copy];
+            [&words, &opens[..], &["--new-key-file", key]].concat()
+        };
+        let first = [&words("copy", "new")[..], &CHEAP].concat();
+        let mut child = scratch.atrest_command(&first);
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("atrest starts");
+        wait_until("something is written", || {
+            assert!(child.try_wait().expect("its state").is_none(), "it ended before anything was written");
+            fs::metadata(scratch.path("copy")).is_ok_and(|file| file.blocks() > (17 << 20) / 512)
+        });
+        kill_process(Pid::from_child(&child), Signal::KILL).expect("the signal");
+        child.wait().expect("its end");
+        let resume = |copy, key| scratch.atrest(&[&words(copy, key)[..], &["--resume"]].concat());
+        resume("copy", "wrong").fails(2, "no keyslot opens with it");
+        resume("copy", "new").ok();
+        is_copy(&scratch, "copy", "plain");
+
+        scratch.bash("mkdir small && mount -t tmpfs -o size=20M none small").ok();
+        let small = Small(&scratch);
+        let full = scratch.atrest(&[&words("small/copy", "new")[..], &CHEAP].concat());
+        full.fails(4, "--resume goes on from the checkpoint");
+        scratch.bash("mount -o remount,size=128M small").ok();
+        resume("small/copy", "new").ok();
+        is_copy(&scratch, "small/copy", "plain");
+        drop(small);
+        assert!(fs::read(scratch.path("vol")).expect("the source") == before, "the source was written");
+    });
+}
+
+/// Why a VeraCrypt volume does not become one of LUKS2 where it is: of docs/CONVERT.md.
+#[test]
+fn a_header_of_luks2_has_no_room_in_what_veracrypt_has_beside_its_data() {
+    let scratch = Scratch::new();
+    scratch.file("key", "correct horse");
+    scratch.bash("truncate -s 4M vol").ok();
+    let format = |offset: &str| -> Ran {
+        let words = ["format", "vol", "--yes", "--header", "header", "--key-file", "key", "--offset", offset];
+        scratch.atrest(&[&words[..], &CHEAP].concat())
+    };
+    // In front of the data, and all that there is.
+    for (offset, bytes) in [("256", 131_072), ("512", 262_144)] {
+        let told = format!("data can't start at byte {bytes}: the header takes 290816 bytes");
+        format(offset).fails(1, &told);
+        let judge = Program::named("cryptsetup").current_dir(scratch.path("."));
+        let judge = judge.words("luksFormat -q --header theirs --luks2-metadata-size 16k --key-file key");
+        let judged: Ran = judge
+            .words("--key-size 512 --pbkdf-force-iterations 1000 --pbkdf pbkdf2")
+            .args(["--offset", offset, "vol"])
+            .run()
+            .into();
+        assert_ne!(judged.code, 0, "{}", judged.stdout);
+    }
+    format("568").ok();
 }

@@ -28,6 +28,7 @@ mod fscrypt_damage;
 mod fvault2;
 mod header;
 mod header_elsewhere;
+mod hidden_volume;
 mod hostile;
 mod hostile_headers;
 mod inside_others;

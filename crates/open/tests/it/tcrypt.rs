@@ -2,19 +2,23 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use atrest_device::BlockDevice;
 use atrest_kdf::tcrypt::{Family, KeyFiles, TcryptKdfError};
 use atrest_kdf::{KdfError, WorkLimit};
 use atrest_open::{Error, Format, Key, OneKey, Options, Refused};
 use atrest_secret::Passphrase;
-use atrest_testkit::tcrypt::Tcrypt;
-use atrest_testkit::{Random, Scratch};
+use atrest_testkit::tcrypt::{Defect, Tcrypt};
+use atrest_testkit::{Campaign, Random, Scratch};
 use atrest_volume::UnlockError;
-use atrest_volume::tcrypt::{TcryptError, TcryptOptions};
+use atrest_volume::tcrypt::{LockedTcrypt, TcryptError, TcryptOptions};
 
 const SIZE: usize = 262_144 + PLAIN;
 const PLAIN: usize = 12 * 512;
+
+const DEFECTS: Campaign = Campaign::new("headers of TrueCrypt with one defect", 300, 3000);
 
 /// A directory with a plaintext in it.
 struct Place {
@@ -312,8 +316,95 @@ fn a_pim_that_would_take_for_ever_is_refused_before_it_is_spent() {
     let device =
         atrest_engine::FileDevice::open(place.directory.path("volume"), atrest_engine::Access::ReadOnly)
             .expect("opens");
-    let locked = atrest_volume::tcrypt::LockedTcrypt::read(&device, &options).expect("a place for a header");
+    let locked = LockedTcrypt::read(&device, &options).expect("a place for a header");
     let passphrase = Passphrase::copy_from(b"correct horse");
     let refused = limit.during(|| atrest_open::try_tcrypt(&locked, &passphrase, None)).expect_err("too much");
     assert!(matches!(refused, UnlockError::Kdf(KdfError::TooMuchWork { limit: 2, .. })), "{refused}");
+}
+
+/// How many derivations are to come is said before the first, also to a caller who then does not want them.
+#[test]
+fn the_number_of_derivations_is_told_before_one_is_made() {
+    static TOLD: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+    let told = |left, all| TOLD.lock().expect("one thread").push((left, all));
+    let place = Place::new();
+    let path = place.make(&Tcrypt::default());
+    let device = atrest_engine::FileDevice::open(path, atrest_engine::Access::ReadOnly).expect("opens");
+    let locked = LockedTcrypt::read(&device, &TcryptOptions::default()).expect("a place for a header");
+    let passphrase = Passphrase::copy_from(b"incorrect horse");
+    let given_up = WorkLimit { cancel: Some(Arc::new(AtomicBool::new(true))), ..WorkLimit::default() };
+    let result = given_up.during(|| atrest_open::try_tcrypt(&locked, &passphrase, Some(told)));
+    assert!(matches!(result, Err(UnlockError::Kdf(KdfError::Cancelled))), "{result:?}");
+    assert_eq!(TOLD.lock().expect("one thread").first(), Some(&(10, 10)));
+    TOLD.lock().expect("one thread").clear();
+    // All of them, when somebody waits: each is taken off when it is done.
+    let options = TcryptOptions { pim: Some(1), ..TcryptOptions::default() };
+    let locked = LockedTcrypt::read(&device, &options).expect("a place for a header");
+    atrest_open::try_tcrypt(&locked, &passphrase, Some(told)).expect_err("a wrong password");
+    let all: Vec<(usize, usize)> = (0..=6).rev().map(|left| (left, 6)).collect();
+    assert_eq!(*TOLD.lock().expect("one thread"), all);
+    assert_eq!(locked.trials().len(), 6);
+}
+
+#[test]
+fn three_hundred_headers_with_one_defect_show_the_same_or_are_refused_and_stay() {
+    // In the decrypted header: the version, the first byte of data, and the keys. With others of them it is another volume, which the
+    // checksums confirm.
+    const ELSEWHERE: [core::ops::Range<usize>; 3] = [4..6, 44..52, 192..448];
+    let place = Place::new();
+    let (path, headers) = (place.directory.path("volume"), place.directory.path("headers"));
+    let defect = |seed: u64| {
+        let mut random = Random::new(seed);
+        let decrypted = random.below(3) > 0;
+        // Most of a header is keys and zeros: half of the defects are in its fields.
+        let len = if decrypted { *random.pick(&[68, 448]) } else { 512 };
+        let at = random.index(len);
+        // A checksum that is put right has no defect.
+        let decrypted = decrypted && ![8..12, 188..192].iter().any(|range| range.contains(&at));
+        Defect { at, bit: random.below(8), decrypted }
+    };
+    let seeds: Vec<u64> = DEFECTS.seeds().collect();
+    let defects: Vec<Defect> = seeds.iter().map(|seed| defect(*seed)).collect();
+    Tcrypt::default().make_with_defects(&path, SIZE, &place.directory.path("plain"), &defects, &headers);
+    let sound = fs::read(&path).expect("the volume");
+    let stored = fs::read(&headers).expect("the headers");
+    let (mut same, mut refusals, mut others) = (0, 0, 0);
+    for ((defect, header), seed) in defects.iter().zip(stored.chunks(512)).zip(&seeds) {
+        let mut bytes = sound.clone();
+        bytes[..512].copy_from_slice(header);
+        assert!(bytes != sound, "case {seed} has no defect");
+        fs::write(&path, &bytes).expect("writes");
+        let options = TcryptOptions { family: Some(Family::TrueCrypt), ..narrowed("sha512", "") };
+        let format = Format::Tcrypt { options, progress: None };
+        let mut keys = OneKey::new(Key::Passphrase(Passphrase::copy_from(b"correct horse")));
+        let mut how = Options::default();
+        how.write = true;
+        match atrest_open::open(&path, &format, &mut keys, &how) {
+            Ok(disk) => {
+                let mut shown = vec![0; usize::try_from(disk.size()).expect("short")];
+                disk.read_at(0, &mut shown).expect("reads");
+                assert!(defect.decrypted, "case {seed}: {defect:?} opens");
+                match shown == place.plain {
+                    true => same += 1,
+                    false => {
+                        let elsewhere = ELSEWHERE.iter().any(|range| range.contains(&defect.at));
+                        assert!(elsewhere, "case {seed}: {defect:?} shows something else");
+                        others += 1;
+                    }
+                }
+            }
+            Err(Error::Unlock(Refused::Attempt(error))) => {
+                let none = UnlockError::from(TcryptError::NotOpened { tried: 1 });
+                assert!(defect.decrypted || error == none, "case {seed}: {defect:?}: {error}");
+                refusals += 1;
+            }
+            Err(other) => panic!("case {seed}: {other}"),
+        }
+        assert!(fs::read(&path).expect("the volume") == bytes, "case {seed}: something was written");
+    }
+    println!(
+        "{} headers: {same} show the same, {others} another place or key, {refusals} refused",
+        defects.len()
+    );
+    assert!(!Campaign::is_sample() || (same > 10 && refusals > 100), "{same} {refusals}");
 }

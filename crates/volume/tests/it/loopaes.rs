@@ -6,10 +6,13 @@ use atrest_cipher::DataUnitIndex;
 use atrest_format::loopaes::KeyFileError;
 use atrest_kdf::Hash;
 use atrest_testkit::oracle::Program;
-use atrest_testkit::{FaultDevice, Random, Scratch};
+use atrest_testkit::{Campaign, FaultDevice, Random, Scratch};
 use atrest_volume::loopaes::{LoopAesError, LoopAesOptions, open};
 use atrest_volume::plain::PlainOpenError;
 use atrest_volume::{UnlockOptions, VolumeFormat};
+
+/// There is no header: what a hostile hand can change is the key file.
+const DEFECTS: Campaign = Campaign::new("key files of loop-AES with one defect", 300, 3000);
 
 /// So many lines of random letters, as loop-AES's instructions have them made.
 fn key_file(lines: usize, random: &mut Random) -> Vec<u8> {
@@ -65,4 +68,49 @@ fn what_makes_no_volume_is_refused_by_its_reason() {
     assert!(matches!(refused(&outside, &keys), LoopAesError::Plain(PlainOpenError::Options(_))));
     let hashed = LoopAesOptions { hash: Some(Hash::Sha256), ..usual };
     open(&device, &hashed, &keys, &UnlockOptions::default()).expect("32 bytes are enough");
+}
+
+#[test]
+fn three_hundred_key_files_with_one_defect_are_refused_or_are_other_keys_and_nothing_is_written() {
+    let mut seen = [0_usize; 2];
+    DEFECTS.run(|_, random| {
+        let lines = *random.pick(&[1_usize, 64, 65]);
+        let sound = key_file(lines, random);
+        let device = FaultDevice::zeroed(4096);
+        let opened = |keys: &[u8]| open(&device, &LoopAesOptions::default(), keys, &UnlockOptions::default());
+        let decrypted = |keys: &[u8]| {
+            let volume = opened(keys)?;
+            let mut run = vec![0; 4096];
+            volume.segments()[0].protection.decrypt(DataUnitIndex(0), &mut run).expect("whole sectors");
+            Ok(run)
+        };
+        let right = decrypted(&sound).expect("it is sound");
+        let mut keys = sound.clone();
+        let (at, line) = (random.index(keys.len()), random.index(lines) * 61);
+        match random.below(6) {
+            0 => keys[at] ^= 1 << random.below(8),
+            1 => drop(keys.remove(at)),
+            2 => keys.insert(at, b'\n'),
+            3 => keys.truncate(at),
+            4 => drop(keys.drain(line..line + 61)),
+            _ => keys.extend_from_within(line..line + 61),
+        }
+        match decrypted(&keys) {
+            // Eight sectors in a row have eight keys, and the changed one may be none of them. An empty line is no line.
+            Ok(run) => {
+                let empty = keys.len() == sound.len() + 1;
+                assert!(run != right || lines > 1 || empty, "the one key has no part in it");
+                assert!(keys.len() <= sound.len() + 61 && keys.ends_with(b"\n"));
+                seen[0] += 1;
+            }
+            Err(LoopAesError::KeyFile(error)) => {
+                assert!(!error.to_string().is_empty());
+                seen[1] += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+        assert!(device.recording().events().is_empty(), "something was written");
+    });
+    println!("{} key files are other keys, {} are refused", seen[0], seen[1]);
+    assert!(!Campaign::is_sample() || (seen[0] > 30 && seen[1] > 100), "{seen:?}");
 }

@@ -33,22 +33,6 @@ const TAGGED: &[(&str, &str)] = &[
     ("chacha20-poly1305", "-c chacha20-random -s 256 --integrity poly1305"),
     ("aegis128", "-c aegis128-random -s 128 --integrity aead"),
 ];
-/// Ciphers and hashes of VeraCrypt volumes that cryptsetup and the kernel have, too; each with each. One by turns is the sample.
-const VERACRYPT: ([&str; 10], [&str; 3]) = (
-    [
-        "aes",
-        "serpent",
-        "twofish",
-        "camellia",
-        "twofish-aes",
-        "serpent-twofish-aes",
-        "aes-serpent",
-        "aes-twofish-serpent",
-        "serpent-twofish",
-        "serpent-camellia",
-    ],
-    ["sha512", "sha256", "whirlpool"],
-);
 /// How many volumes, and how many ways to open each, the ordinary test takes.
 const SAMPLE: (usize, usize) = (3, 1);
 /// How many volumes one boot has: all of them would take half an hour.
@@ -93,43 +77,14 @@ fn mappings_are_those_of_cryptsetup() {
     let tagged = if Campaign::is_full() { TAGGED } else { &TAGGED[..1] };
     let tagged_ways = Campaign::matrix("ways to open a volume with tags", 1).chosen(&TAGGED_WAYS);
     fs::write(share.path("ways"), tagged_ways.join("\n") + "\n").expect("write the list");
-    let veracrypt = make_veracrypt(&share);
     let mut same = 0;
     let boots = VOLUMES[..volumes].chunks(PER_BOOT);
     let last = boots.len() - 1;
     for (i, volumes) in boots.enumerate() {
         let tagged = if i == last { tagged } else { &[] };
-        let vera = if i == last { &veracrypt[..] } else { &[] };
-        fs::write(share.path("veracrypt"), vera.concat()).expect("write the list");
-        let sets = (tagged, tagged_ways.len(), vera.len());
-        same += boot(&share, &key, (volumes, i * PER_BOOT), ways, sets);
+        same += boot(&share, &key, (volumes, i * PER_BOOT), ways, (tagged, tagged_ways.len()));
     }
     println!("kernel: {same} mappings are those of cryptsetup");
-}
-
-/// Makes VeraCrypt volumes; a line for each: its name, its hash, and what the plaintext hashes to, by us.
-fn make_veracrypt(share: &Scratch) -> Vec<String> {
-    let (ciphers, hashes) = VERACRYPT;
-    let each = |cipher| hashes.iter().map(move |hash| (cipher, *hash));
-    let all: Vec<(&str, &str)> = ciphers.into_iter().flat_map(each).collect();
-    let chosen = Campaign::matrix("VeraCrypt volumes that cryptsetup maps", 1).chosen(&all);
-    let line = |(cipher, hash): &(&str, &str)| {
-        let volume =
-            VolumeFile { path: share.path(format!("{cipher}-{hash}.hc")), key: share.path("second") };
-        fs::write(&volume.path, Random::new(31).bytes(400 << 10)).expect("write an image");
-        let made =
-            format!("--yes --type veracrypt --veracrypt-pim 1 --cipher {cipher} --hash {hash} --quick");
-        volume.run("format", &made).expect_code(0);
-        let plain = share.path("plain");
-        let decrypt = Program::at(binary()).arg("decrypt").arg(&volume.path).arg(&plain);
-        let decrypt = decrypt.words("--quiet --type veracrypt --veracrypt-pim 1 --key-file").arg(&volume.key);
-        decrypt.ok();
-        let sum = Program::named("sha256sum").arg(&plain).ok().text();
-        fs::remove_file(&plain).expect("remove the plaintext");
-        let sum = sum.split(' ').next().expect("a sum").to_owned();
-        format!("{cipher}-{hash} {hash} {sum}\n")
-    };
-    chosen.iter().map(line).collect()
 }
 
 /// Runs the volumes, of which the first has that number, in one boot, and gives how many mappings were the same: all.
@@ -138,7 +93,7 @@ fn boot(
     key: &Path,
     (volumes, first): (&[(&str, &str)], usize),
     ways: usize,
-    (tagged, tagged_ways, veracrypt): (&[(&str, &str)], usize, usize),
+    (tagged, tagged_ways): (&[(&str, &str)], usize),
 ) -> usize {
     let mut kernel = Kernel::script("mapping.sh").share(share.as_path());
     let mut lines = String::new();
@@ -170,7 +125,7 @@ fn boot(
     fs::write(share.path("mappings"), lines).expect("write the list");
     let lines: String = tagged.iter().map(|(name, options)| format!("{name} {options}\n")).collect();
     fs::write(share.path("tagged"), lines).expect("write the list");
-    count += tagged_ways * tagged.len() + veracrypt;
+    count += tagged_ways * tagged.len();
     let told = kernel.ok("").text();
     let same = told.lines().filter(|line| line.ends_with(": same")).count();
     assert_eq!((same, told.lines().last()), (count, Some("bad input: refused")), "{told}");
