@@ -3,8 +3,9 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use atrest_testkit::Random;
 use atrest_testkit::atrest::Served;
@@ -18,16 +19,8 @@ const HIDDEN: u64 = 96 << 10;
 const OUTER: u64 = SIZE - 262_144;
 const FIRST: u64 = OUTER - HIDDEN;
 const TYPE: [&str; 6] = ["--type", "veracrypt", "--veracrypt-pim", "1", "--hash", "sha512"];
-const OPEN: [&str; 8] = [
-    "--key-file",
-    "outer",
-    "--protect-hidden",
-    "--protect-key-file",
-    "inner",
-    "--protect-pim",
-    "1",
-    "--quiet",
-];
+const OPEN: [&str; 7] =
+    ["--key-file", "outer", "--protect-hidden", "--protect-key-file", "inner", "--protect-pim", "1"];
 
 /// A volume with a hidden one in it, whose plaintext is in `letters`.
 fn with_hidden() -> Scratch {
@@ -76,9 +69,9 @@ fn outer(scratch: &Scratch) -> Vec<u8> {
     fs::read(scratch.path("outside")).expect("the plaintext")
 }
 
-fn served(scratch: &Scratch, face: &str, at: &PathBuf) -> Served {
+fn served(scratch: &Scratch, face: &str, at: &Path) -> Served {
     let program = scratch.program(env!("CARGO_BIN_EXE_atrest")).words("open vol");
-    Served::start(program.arg(face).arg(at).args(TYPE).args(&OPEN[..7]))
+    Served::start(program.arg(face).arg(at).args(TYPE).args(OPEN))
 }
 
 #[test]
@@ -162,7 +155,7 @@ fn writes_of_many_clients_and_a_kill_leave_the_hidden_volume_alone() {
             })
             .collect();
         let mut attacker = NbdClient::connect(&socket).expect("connects");
-        thread::sleep(std::time::Duration::from_millis(20 * (round + 1)));
+        thread::sleep(Duration::from_millis(20 * (round + 1)));
         let mut random = Random::new(round);
         let refused: Vec<bool> = (0..50)
             .map(|_| attacker.write(FIRST + random.below(HIDDEN - 600), &random.bytes(600)).is_err())

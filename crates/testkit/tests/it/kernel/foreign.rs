@@ -134,7 +134,7 @@ fn make_veracrypt(share: &Scratch) -> Vec<String> {
         let made =
             format!("--yes --type veracrypt --veracrypt-pim 1 --cipher {cipher} --hash {hash} --quick");
         volume.run("format", &made).expect_code(0);
-        let plain = share.path("plain");
+        let plain = share.path("shown");
         let decrypt = Program::at(binary()).arg("decrypt").arg(&volume.path).arg(&plain);
         let decrypt = decrypt.words("--quiet --type veracrypt --veracrypt-pim 1 --key-file").arg(&volume.key);
         decrypt.ok();
