@@ -124,6 +124,15 @@ fn what_is_installed_in_a_prefix_is_removed_again_and_nothing_else() {
     install(&["--program", "made"]).ok();
     assert!(scratch.path("root/usr/local/bin/atrest").exists());
     assert!(files(&scratch.path("root")).len() > before.len() + 50, "pages, completions, documents");
+    // A disk that takes no more leaves what was there: here no file may have more than a megabyte.
+    let installed = files(&scratch.path("root"));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install");
+    let program = scratch.path("made");
+    let limited = r#"ulimit -f 1024; "$0" --program "$1" --destdir root"#;
+    let told = scratch.program("bash").args(["-c", limited]).arg(script).arg(program).run();
+    assert_ne!(told.code, Some(0), "{}", told.messages());
+    assert_eq!(files(&scratch.path("root")), installed);
+    scratch.program(scratch.path("root/usr/local/bin/atrest")).arg("--version").ok();
     install(&["--uninstall"]).ok();
     assert_eq!(files(&scratch.path("root")), before);
 
