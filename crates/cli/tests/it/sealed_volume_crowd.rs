@@ -56,7 +56,8 @@ fn random_reads_of_one_client_are_all_under_way_at_once_and_a_write_with_a_flush
     proxy.delay(LATE / 4);
     crowd(5);
     proxy.delay(LATE);
-    (proxy.counts(), proxy.most_ranges());
+    proxy.counts();
+    proxy.most_ranges();
     crowd(25);
     let (counts, most) = (proxy.counts(), proxy.most_ranges());
     proxy.delay(Duration::ZERO);
