@@ -120,7 +120,7 @@ fn kind_of(root: &Command, before: &[String], current: &str) -> Option<(Kind, St
         None => command.get_positionals().last().filter(takes_all)?,
     };
     let kind = positional(command.get_name(), arg.get_id().as_str());
-    Some((kind.or_else(|| volume_place(top?, arg.get_id().as_str()))?, String::new()))
+    Some((kind.or_else(|| volume_place(top?, command.get_name(), arg.get_id().as_str()))?, String::new()))
 }
 
 /// The definition of an option, if the word is one: `Some(None)` is an option that nobody knows.
@@ -166,8 +166,11 @@ fn positional(command: &str, id: &str) -> Option<Kind> {
     }
 }
 
-/// Whether an argument is a volume that can be named. What makes or erases a volume is given its path: a key press too many must not name one.
-fn volume_place(top: &str, id: &str) -> Option<Kind> {
+/// Whether an argument is a volume that can be named. What makes a volume, or destroys something of it, is given its path: a key press too many must not name one.
+fn volume_place(top: &str, command: &str, id: &str) -> Option<Kind> {
+    if matches!((top, command), ("key", "kill" | "remove") | ("header", "restore")) {
+        return None;
+    }
     let is_named = match id {
         "path" => matches!(
             top,
@@ -287,6 +290,8 @@ mod tests {
             ("atrest verity open ", None),
             ("atrest tree check ", None),
             ("atrest erase ", None),
+            ("atrest key remove ", None),
+            ("atrest header restore ", None),
             ("atrest encrypt ", None),
             ("atrest format ", None),
             ("atrest format --key-file ", None),

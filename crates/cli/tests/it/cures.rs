@@ -113,7 +113,7 @@ fn a_decryption_that_stopped_before_it_wrote_anything_says_that_it_starts_again(
     // As a kill leaves it between the checkpoint and the file.
     scratch.atrest(&["decrypt", "vol", "whole", "--key-file", "key"]).ok();
     scratch.file("out.atrest-checkpoint", "{}");
-    let again = scratch.atrest(&["decrypt", "vol", "out", "--key-file", "key"]).reports(0);
+    let again = scratch.atrest(&["decrypt", "vol", "out", "--key-file", "key"]).ok();
     assert!(
         again.stderr.contains("this run starts again; an interrupted run left out.atrest-checkpoint, and --resume goes on with it"),
         "{}",

@@ -160,6 +160,7 @@ fn without_a_bus_or_the_program_it_is_said_what_is_missing() {
     // A program that complains at length is read to its end.
     let flood = "#!/bin/sh\nhead -c 300000 /dev/zero >&2; printf 'correct horse\\n'\n";
     scratch.file("bin/secret-tool", flood.as_bytes());
+    scratch.bash("chmod +x bin/secret-tool").ok();
     let mut program = scratch.program(env!("CARGO_BIN_EXE_atrest")).args(words);
     program = program.env("PATH", format!("{}:/usr/bin:/bin", scratch.path("bin").display()));
     crate::common::Ran::from(program.without_terminal().run()).ok();
