@@ -78,7 +78,9 @@ impl<'a> Target<'a> {
     fn open(args: &'a TargetArgs, access: Access) -> Result<Self, Failure> {
         flash::refuse(args)?;
         let path = header_path(args);
-        Self::on(path, open_device(path, access)?)
+        // Where no header is, a store was named for nothing.
+        let no_header = |failure| flash::refuse_store(args.store.is_some()).err().unwrap_or(failure);
+        Self::on(path, open_device(path, access)?).map_err(no_header)
     }
 
     /// Reads the header on a device that is open.
