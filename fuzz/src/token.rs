@@ -1,9 +1,12 @@
 //! Tokens whose passphrase a TPM or a server has: their JSON, and what the TPM, the server and the network on the way to it answer.
 
 use atrest_boot::net::{Answer, Conversation};
+use atrest_format::luks2::CounterToken;
 use atrest_open::token::{clevis, fido2, pkcs11, shares, tpm2};
 use atrest_secret::SecretArray;
-use atrest_tpm::{Bank, Pcrs, Policy, Sealed, SignedPolicy, SigningKey, Template, Tpm, TpmError, Transport};
+use atrest_tpm::{
+    Bank, Counter, Pcrs, Policy, Sealed, SignedPolicy, SigningKey, Template, Tpm, TpmError, Transport,
+};
 
 use crate::Reader;
 
@@ -15,6 +18,9 @@ pub fn token(data: &[u8]) {
         let _ = fido2::check(text);
         let _ = pkcs11::check(text);
         let _ = shares::check(text);
+        if let Some(counter) = CounterToken::parse(text) {
+            assert_eq!(CounterToken::parse(&counter.to_json()), Some(counter));
+        }
         if let Some(key) = SigningKey::from_der(data) {
             assert_ne!(key.fingerprint(), &[0; 32]);
         }
@@ -78,6 +84,12 @@ pub fn tpm(data: &[u8]) {
         _ => tpm.storage_root(),
     };
     let Ok(parent) = parent else { return };
+    if kind & 64 != 0 {
+        let counter = Counter::at(0x0180_0001).expect("an index");
+        let _ = tpm.make_counter(counter);
+        assert!(tpm.counter(counter, &parent).is_err() && tpm.raise_counter(counter, &parent).is_err());
+        return;
+    }
     let pcrs = Bank::named("sha256").map(|bank| Pcrs { bank, mask: 0x880 });
     let key = SigningKey::from_der(&signer());
     let find = |_: &[u8; 32]| Some(vec![1; 128]);
@@ -118,6 +130,7 @@ pub fn token_seeds() -> Vec<(&'static str, Vec<u8>)> {
         r#"{{"type":"clevis","keyslots":["1"],"jwe":{{"ciphertext":"AA","encrypted_key":"","iv":"AAAAAAAAAAAAAAAA","protected":"{header}","tag":"AAAAAAAAAAAAAAAAAAAAAA"}}}}"#
     );
     let fido2 = r#"{"type":"systemd-fido2","keyslots":["1"],"fido2-credential":"AQI=","fido2-salt":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","fido2-rp":"io.systemd.cryptsetup","fido2-clientPin-required":true,"fido2-up-required":true,"fido2-uv-required":false}"#.to_owned();
+    let counter = r#"{"type":"atrest-counter","keyslots":[],"version":1,"index":"0x01800001","storage-key":"000b","number":"7","value":"12"}"#;
     let pkcs11 = format!(
         r#"{{"type":"systemd-pkcs11","keyslots":["1"],"pkcs11-uri":"pkcs11:model=a%20b;token=c;id=%01;object=d","pkcs11-key":"{}"}}"#,
         "BwcH".repeat(64)
@@ -149,6 +162,7 @@ pub fn token_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("clevis", clevis.into_bytes()),
         ("fido2", fido2.into_bytes()),
         ("pkcs11", pkcs11.into_bytes()),
+        ("counter", counter.into()),
         ("shares", shares.into_bytes()),
         ("answer", answer.into()),
         ("signer", signer()),
@@ -176,6 +190,8 @@ pub fn tpm_seeds() -> Vec<(&'static str, Vec<u8>)> {
     let unsealed =
         said(1, &[&[0, 0, 0, 4][..], &sized(&[1, 2]), &sized(&[7; 32]), &[1], &sized(&[5; 32])].concat());
     let nothing = said(0, &[]);
+    let done = with_sessions(&[], &[]);
+    let read = with_sessions(&[], &sized(&[0, 0, 0, 0, 0, 0, 0, 9]));
     let flow = |kind: u8, more: &[&[u8]]| [&[kind][..], &primary, &more.concat()].concat();
     vec![
         ("unseal", flow(0, &[&loaded, &session, &digest, &unsealed])),
@@ -187,5 +203,6 @@ pub fn tpm_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("password", flow(16, &[&loaded, &session, &unsealed])),
         ("seal", flow(32, &[&session, &unsealed])),
+        ("counter", flow(64, &[&done, &done, &session, &read, &nothing, &session, &done])),
     ]
 }

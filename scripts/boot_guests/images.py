@@ -1,4 +1,4 @@
-"""Kernels, and images that unlock: atrest-init alone, and what the generators of a Debian make, with our hooks."""
+"""Kernels, and images that unlock: atrest-init alone, and what the generators of a Debian make, with our hooks or with Debian's own."""
 
 import os
 import pathlib
@@ -16,6 +16,8 @@ PACKAGES = ("initramfs-tools,dracut-core,dracut-network,busybox,udev,e2fsprogs,l
 DRIVERS = ("virtio_pci", "virtio_blk", "virtio_net")
 # What Debian's cryptsetup and clevis put into every image.
 STOCK_HOOKS = ("hooks/cryptroot", "hooks/clevis", "scripts/local-top/clevis", "scripts/local-top/cryptroot", "scripts/local-block/cryptroot")
+
+OUR_HOOKS = ("hooks/atrest", "scripts/local-top/atrest")
 
 
 class Own:
@@ -72,17 +74,28 @@ class Debian:
         shutil.copy(source, target)
         target.chmod(0o755)
 
-    def initramfs_tools(self, name: str, crypttab: str) -> pathlib.Path:
-        """An image by mkinitramfs, with atrest in the place of Debian's cryptsetup."""
+    def initramfs_tools(self, name: str, crypttab: str, stock: bool = False) -> pathlib.Path:
+        """An image by mkinitramfs, with Debian's cryptsetup and clevis or with atrest."""
         with packages.locked(PEERS):
-            for hook in STOCK_HOOKS:
-                park(DEBIAN / "usr" / "share" / "initramfs-tools" / hook)
-            return self.made(name, crypttab, "mkinitramfs", "-o", f"/boot/{name}", self.version)
+            return self.made_by_hooks(name, crypttab, stock)
 
-    def dracut(self, name: str, crypttab: str) -> pathlib.Path:
-        """An image by dracut, with systemd, and with atrest in the place of its unlocker."""
-        words = ["--force", "--no-hostonly", "--no-hostonly-cmdline", "--kver", self.version,
-                 "--add", "systemd network-legacy atrest", "--omit", "crypt tpm2-tss", "--add-drivers", " ".join((*DRIVERS, "dm_crypt"))]
+    def made_by_hooks(self, name: str, crypttab: str, stock: bool) -> pathlib.Path:
+        share, etc = DEBIAN / "usr" / "share" / "initramfs-tools", DEBIAN / "etc" / "initramfs-tools"
+        for hook in STOCK_HOOKS:
+            runs(share / hook, stock)
+        for hook in OUR_HOOKS:
+            runs(etc / hook, not stock)
+        return self.made(name, crypttab, "mkinitramfs", "-o", f"/boot/{name}", self.version)
+
+    def dracut(self, name: str, crypttab: str, stock: bool = False) -> pathlib.Path:
+        """An image by dracut, with systemd and its unlocker or with systemd and atrest."""
+        modules = ("systemd", "crypt", "tpm2-tss") if stock else ("systemd", "network-legacy", "atrest")
+        # What finds nothing of its own in this Debian ends dracut where nobody has asked for a network.
+        omitted = ("--omit", "atrest network network-legacy ifcfg" if stock else "crypt tpm2-tss")
+        words = ["--force", "--no-hostonly", "--no-hostonly-cmdline", "--kver", self.version, "--add", " ".join(modules), *omitted,
+                 "--add-drivers", " ".join((*DRIVERS, "dm_crypt"))]
+        if stock:
+            words += ["--include", "/etc/crypttab", "/etc/crypttab"]
         with packages.locked(PEERS):
             return self.made(name, crypttab, "dracut", *words, f"/boot/{name}")
 
@@ -94,9 +107,10 @@ class Debian:
         return image
 
 
-def park(script: pathlib.Path) -> None:
-    """Takes a script away from mkinitramfs, which lists all files that lie there."""
-    if script.exists():
-        parked = DEBIAN / "parked" / script.relative_to(DEBIAN)
-        parked.parent.mkdir(parents=True, exist_ok=True)
-        script.rename(parked)
+def runs(script: pathlib.Path, whether: bool) -> None:
+    """Whether mkinitramfs finds the script: it lists all files that lie there."""
+    parked = DEBIAN / "parked" / script.relative_to(DEBIAN)
+    source, target = (parked, script) if whether else (script, parked)
+    if source.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)

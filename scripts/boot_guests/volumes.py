@@ -72,6 +72,8 @@ class Volumes:
             self.sealed = self.enrolled("sealed", "--tpm2", "--pcrs", "7", "--pin-file", self.pin, port=port)
             self.stealable = self.enrolled("stealable", "--tpm2", "--pcrs", "7", port=port)
             self.bound_to_pcr_15 = self.enrolled("pcr-15", "--tpm2", "--pcrs", "7+15", port=port)
+            # systemd 252 makes its storage key anew each time.
+            self.of_old_systemd = self.enrolled("old-systemd", "--tpm2", "--old-systemd", "--pcrs", "7+15", port=port)
             for image, pcrs in ((self.stealable, "7"), (self.bound_to_pcr_15, "7,15")):
                 self.clevis(image, "tpm2", {"pcr_bank": "sha256", "pcr_ids": pcrs}, port)
             self.two_of_three = self.copy("two-of-three")

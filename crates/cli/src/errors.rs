@@ -283,6 +283,11 @@ impl From<UnlockError> for Failure {
                 "somebody may have put an older header back, which old passphrases open: restore the newest one, nothing opens before. Only if \
                  you know why it is there, and have looked at its keyslots: `atrest header pin --store FILE --accept`",
             ),
+            UnlockError::Pin(PinError::Uncounted | PinError::OtherCounter { .. } | PinError::BadCounter | PinError::Ahead) => {
+                Self::new(Code::Refused, error).hint(
+                    "--store names the counter under which the header was pinned; `atrest header pin --store tpm2:INDEX` pins it under one",
+                )
+            }
             UnlockError::Pin(_) => Self::new(Code::Refused, error)
                 .hint("if the change was meant: `atrest header pin --accept`; if not, restore a backup of the header"),
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),

@@ -7,7 +7,7 @@ use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
 #[cfg(feature = "foreign")]
 use atrest_volume::loopaes::LoopAesOptions;
-use atrest_volume::luks2::{PinError, PinRecord, VolumeKeyId};
+use atrest_volume::luks2::{PinCounter, PinError, PinRecord, VolumeKeyId};
 use atrest_volume::plain::PlainOptions;
 #[cfg(feature = "foreign")]
 use atrest_volume::tcrypt::TcryptOptions;
@@ -76,6 +76,14 @@ pub trait Locked {
     /// `None` if there is no such header.
     fn pin_record(&self, _key: VolumeKeyId) -> Option<PinRecord> {
         None
+    }
+
+    /// The counter of a TPM that the pinned header names.
+    ///
+    /// # Errors
+    /// [`PinError`] if it names none.
+    fn pin_counter(&self) -> Result<PinCounter, PinError> {
+        Err(PinError::NotLuks2)
     }
 
     /// Unlocks it. Writes nothing, but for the part of a re-encryption that was interrupted: if the volume is to be written, that is

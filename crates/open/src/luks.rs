@@ -8,7 +8,7 @@ use atrest_engine::reencrypt::{RewriteError, recover_interrupted};
 use atrest_engine::{Access, ReencryptionLock};
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::reencrypt::ReencryptError;
-use atrest_volume::luks2::{Luks2, PinError, PinRecord, VolumeKeyId};
+use atrest_volume::luks2::{Luks2, PinCounter, PinError, PinRecord, VolumeKeyId};
 use atrest_volume::{
     ChangeError, Devices, LockedVolume, OpenError, UnlockError, UnlockOptions, Volume, VolumeFormat,
 };
@@ -127,6 +127,10 @@ impl Locked for Luks<'_> {
     fn pin_record(&self, key: VolumeKeyId) -> Option<PinRecord> {
         // A pin that can't be read has not let anybody in.
         self.header.luks2()?.pin_record(key).ok()?
+    }
+
+    fn pin_counter(&self) -> Result<PinCounter, PinError> {
+        self.header.luks2().ok_or(PinError::NotLuks2)?.pin_counter()
     }
 
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {

@@ -58,6 +58,29 @@ impl SoftCards {
         std::fs::remove_file(key).expect("a key");
     }
 
+    /// Makes a key on P-256 on a card, and returns its public part in DER.
+    pub fn make_curve_key(&self, label: &str, name: &str, id: &str) -> PathBuf {
+        let line = format!(
+            "--module {MODULE} --pin 1234 --login --token-label {label} --keypairgen --key-type EC:prime256v1"
+        );
+        let program = self.seen_by(Program::named("pkcs11-tool")).words(&line);
+        program.words(&format!("--usage-derive --label {name} --id {id}")).ok();
+        self.public_key(label, name)
+    }
+
+    /// The certificate of the RSA key that was put on a card last, in DER.
+    pub fn certificate(&self) -> Vec<u8> {
+        self.place.read("certificate.der")
+    }
+
+    /// The public part of a key in DER.
+    pub fn public_key(&self, label: &str, name: &str) -> PathBuf {
+        let file = self.place.path("public.der");
+        let line = format!("--token-label {label} --read-object --type pubkey --label {name} --output-file");
+        self.tool(&line, &file);
+        file
+    }
+
     fn tool(&self, line: &str, file: &std::path::Path) -> Outcome {
         let program =
             self.seen_by(Program::named("pkcs11-tool")).words(&format!("--module {MODULE} --pin 1234"));

@@ -1,7 +1,10 @@
 //! Numbers of commands (part 2, `TPM_CC`) and of what is always there.
 
 pub const EVICT_CONTROL: u32 = 0x120;
+pub const NV_DEFINE_SPACE: u32 = 0x12a;
 pub const CREATE_PRIMARY: u32 = 0x131;
+pub const NV_INCREMENT: u32 = 0x134;
+pub const NV_READ: u32 = 0x14e;
 pub const CREATE: u32 = 0x153;
 pub const LOAD: u32 = 0x157;
 pub const UNSEAL: u32 = 0x15e;
@@ -9,6 +12,7 @@ pub const FLUSH_CONTEXT: u32 = 0x165;
 pub const LOAD_EXTERNAL: u32 = 0x167;
 pub const POLICY_AUTHORIZE: u32 = 0x16a;
 pub const POLICY_AUTH_VALUE: u32 = 0x16b;
+pub const NV_READ_PUBLIC: u32 = 0x169;
 pub const READ_PUBLIC: u32 = 0x173;
 pub const START_AUTH_SESSION: u32 = 0x176;
 pub const VERIFY_SIGNATURE: u32 = 0x177;

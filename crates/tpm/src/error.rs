@@ -80,6 +80,23 @@ pub enum TpmError {
     },
     /// The key that signs policies, or the file of signatures, can't be read.
     BadSignatures,
+    /// The index is none that the owner of a TPM gives away.
+    BadIndex {
+        /// The index.
+        index: u32,
+    },
+    /// There is no counter at this index.
+    NoCounter {
+        /// The index.
+        index: u32,
+    },
+    /// Something else than a counter of a pinned header is at this index.
+    NotOurCounter {
+        /// The index.
+        index: u32,
+    },
+    /// The TPM has no room for one more counter.
+    NoRoom,
     /// No random numbers could be had.
     NoRandom,
 }
@@ -160,6 +177,14 @@ impl fmt::Display for TpmError {
                 write!(f, "no signature fits PCR {} of this machine", Mask(*mask))
             }
             Self::BadSignatures => f.write_str("the key or the signatures of its policy can't be read"),
+            Self::BadIndex { index } => {
+                write!(f, "{index:#010x} is no place for a counter: those are from 0x01800000 to 0x01bfffff")
+            }
+            Self::NoCounter { index } => write!(f, "the TPM has no counter at {index:#010x}"),
+            Self::NotOurCounter { index } => {
+                write!(f, "what the TPM has at {index:#010x} is no counter of a pinned header")
+            }
+            Self::NoRoom => f.write_str("the TPM has no room for one more counter"),
             Self::NoRandom => f.write_str("the random source failed"),
         }
     }

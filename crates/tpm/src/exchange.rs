@@ -85,8 +85,8 @@ impl Tpm {
                     self.held.extend(answer.handle);
                     return Ok(answer);
                 }
-                // TPM_RC_RETRY, YIELDED, TESTING
-                Err(0x922 | 0x908 | 0x90a) => {
+                // TPM_RC_RETRY, YIELDED, TESTING, NV_RATE
+                Err(0x922 | 0x908 | 0x90a | 0x920) => {
                     self.busy_left = self.busy_left.checked_sub(1).ok_or(TpmError::Slow)?;
                     std::thread::sleep(PAUSE);
                 }
@@ -116,7 +116,12 @@ fn meaning(command: u32, code: u32) -> TpmError {
     let plain = if code & 0x80 == 0 { code } else { code & 0xbf };
     match plain {
         0x8e | 0xa2 if command == commands::UNSEAL => TpmError::WrongPin,
-        0x8e | 0xa2 if matches!(command, commands::CREATE_PRIMARY | commands::EVICT_CONTROL) => {
+        0x8e | 0xa2
+            if matches!(
+                command,
+                commands::CREATE_PRIMARY | commands::EVICT_CONTROL | commands::NV_DEFINE_SPACE
+            ) =>
+        {
             TpmError::OwnerAuth
         }
         0x921 => TpmError::LockedOut,

@@ -7,11 +7,14 @@
 //! 2. [`Tpm::create_primary`] or [`Tpm::persistent`] names the key above the sealed object, a [`Parent`].
 //! 3. [`Tpm::unseal`] loads a [`Sealed`] object, meets its [`Policy`] and returns the secret. [`Tpm::seal`] makes such an object.
 //!
+//! [`Tpm::counter`] reads a [`Counter`] that can only rise, in a session that proves whose answer it is.
+//!
 //! The TPM and the wire to it are hostile input: every answer has at most 4096 bytes, is read strictly, and must come within a
 //! time limit. The secret crosses the wire encrypted, under a session key that only the owner of the parent key can derive.
 #![forbid(unsafe_code)]
 
 mod commands;
+mod counter;
 mod device;
 mod error;
 mod exchange;
@@ -24,6 +27,7 @@ mod signed;
 mod unseal;
 mod wire;
 
+pub use counter::Counter;
 pub use device::{Device, TPM_VARIABLE, Transport};
 pub use error::TpmError;
 pub use exchange::Tpm;

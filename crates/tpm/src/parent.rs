@@ -11,7 +11,7 @@ use crate::wire::{Bytes, sized};
 use crate::{Tpm, TpmError};
 
 /// Where systemd and others keep the storage root key.
-const STORAGE_ROOT: u32 = 0x8100_0001;
+pub(crate) const STORAGE_ROOT: u32 = 0x8100_0001;
 
 /// fixedTPM, fixedParent, sensitiveDataOrigin, userWithAuth, restricted, decrypt.
 const STORAGE: u32 = 0x0003_0072;
@@ -91,6 +91,15 @@ impl Parent {
         let mut reader = Reader::new(&self.public);
         let attributes = reader.be16().and_then(|_| reader.be16()).and_then(|_| reader.be32());
         attributes.is_ok_and(|attributes| attributes & OWN == OWN)
+    }
+
+    /// Its Name, by which it is known again.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    pub(crate) fn is_on_curve(&self) -> bool {
+        self.point.is_some()
     }
 
     /// The handle and the public area in the form in which tpm2-tss keeps them (`ESYS_TR`), and tokens of systemd after it.

@@ -90,7 +90,7 @@ impl Tpm {
             &mut session,
             InSession {
                 code: commands::CREATE,
-                object: (parent.handle, &parent.name),
+                objects: &[(parent.handle, &parent.name)],
                 auth: &SecretArray::zeroed(),
                 secret: Some(sensitive(pin, secret)?),
                 rest: &rest,

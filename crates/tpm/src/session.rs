@@ -34,9 +34,9 @@ pub struct Session {
 /// What a command in a session takes along.
 pub struct InSession<'a> {
     pub code: u32,
-    /// The object, by its handle and its Name.
-    pub object: (u32, &'a [u8]),
-    /// The password of the object, filled up with zeros.
+    /// What it is about, each by its handle and its Name. The session speaks for the first one.
+    pub objects: &'a [(u32, &'a [u8])],
+    /// The password of the first one, filled up with zeros.
     pub auth: &'a SecretArray<32>,
     /// The content of the first parameter, which is sent encrypted.
     pub secret: Option<SecretBytes>,
@@ -81,13 +81,29 @@ impl Tpm {
         Ok(Session { handle, kind, nonce_tpm, key, with_auth_value: false })
     }
 
-    /// Runs a command on one object in a session: the content of the first parameter of the answer, and what follows it.
+    /// Runs a command in a session: the content of the first parameter of the answer, and what follows it.
     pub(crate) fn in_session(
         &mut self,
         session: &mut Session,
         command: InSession<'_>,
     ) -> Result<(SecretBytes, Vec<u8>), TpmError> {
-        let InSession { code, object, auth, secret, rest, answers_secret } = command;
+        let (auth, answers_secret) = (command.auth, command.answers_secret);
+        let (parameters, nonce) = self.proven(session, command)?;
+        let mut reader = Reader::new(&parameters);
+        let mut first = SecretBytes::copy_from(sized(&mut reader)?);
+        if answers_secret {
+            cfb(&kdfa(&session.key, auth, "CFB", &session.nonce_tpm, &nonce), &mut first, false);
+        }
+        Ok((first, reader.rest().to_vec()))
+    }
+
+    /// Runs a command in a session: the parameters of the answer, once the TPM has proven that they are its own, and our nonce.
+    pub(crate) fn proven(
+        &mut self,
+        session: &mut Session,
+        command: InSession<'_>,
+    ) -> Result<(Vec<u8>, [u8; 32]), TpmError> {
+        let InSession { code, objects, auth, secret, rest, answers_secret } = command;
         let mut nonce = [0; 32];
         OsRandom.fill(&mut nonce)?;
         // continueSession; decrypt: the TPM decrypts; encrypt: it encrypts.
@@ -98,15 +114,17 @@ impl Tpm {
             parameters = parameters.sized(&secret)?;
         }
         let parameters = parameters.bytes(rest).0;
+        let names: Vec<u8> = objects.iter().flat_map(|(_, name)| name.iter().copied()).collect();
         let mut of_command = [0; 32];
-        digest(Hash::Sha256, &[&code.to_be_bytes(), object.1, &parameters], &mut of_command);
+        digest(Hash::Sha256, &[&code.to_be_bytes(), &names, &parameters], &mut of_command);
         let key = match session.kind == Kind::Hmac || session.with_auth_value {
             true => joined(&session.key, auth),
             false => joined(&session.key, &SecretArray::zeroed()),
         };
         let hmac = Prf::once(&key, &[&of_command, &nonce, &session.nonce_tpm, &[attributes]]);
         let sent = Bytes::default().u32(session.handle).sized(&nonce)?.u8(attributes).sized(&*hmac)?.0;
-        let answer = self.exchange(code, &[object.0], &Auth::Sessions(&sent), &parameters)?;
+        let handles: Vec<u32> = objects.iter().map(|(handle, _)| *handle).collect();
+        let answer = self.exchange(code, &handles, &Auth::Sessions(&sent), &parameters)?;
 
         let mut reader = Reader::new(&answer.auth);
         let nonce_tpm = sized(&mut reader)?.to_vec();
@@ -118,13 +136,8 @@ impl Tpm {
             return Err(TpmError::Tampered);
         }
         reader.finish()?;
-        let mut reader = Reader::new(&answer.parameters);
-        let mut first = SecretBytes::copy_from(sized(&mut reader)?);
-        if answers_secret {
-            cfb(&kdfa(&session.key, auth, "CFB", &nonce_tpm, &nonce), &mut first, false);
-        }
         session.nonce_tpm = nonce_tpm;
-        Ok((first, reader.rest().to_vec()))
+        Ok((answer.parameters, nonce))
     }
 }
 

@@ -143,9 +143,9 @@ impl Tpm {
         auth: &SecretArray<32>,
     ) -> Result<SecretBytes, TpmError> {
         let name = name_of(public)?;
-        let object = (handle, &name[..]);
+        let objects = &[(handle, &name[..])];
         let code = commands::UNSEAL;
-        let command = InSession { code, object, auth, secret: None, rest: &[], answers_secret: true };
+        let command = InSession { code, objects, auth, secret: None, rest: &[], answers_secret: true };
         let unsealed = self.in_session(session, command).map_err(|error| match error {
             // Nobody has typed one: the keys of the session differ, as somebody on the way has changed what it was made of.
             TpmError::WrongPin if !session.with_auth_value => TpmError::Tampered,

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use atrest_open::token::tpm2::VOLUME_KEY_PCR;
+use atrest_open::token::tpm2::{TpmStore, VOLUME_KEY_PCR};
 use atrest_volume::CryptFlags;
 use atrest_volume::luks2::VolumeKeyId;
 
@@ -96,6 +96,8 @@ pub struct Options {
     pub fixed_key: Option<String>,
     /// The file with what the header may say.
     pub header_policy: Option<String>,
+    /// The counter of the TPM that says how new the pinned header is.
+    pub header_store: Option<TpmStore>,
 }
 
 /// Which PCR of a TPM says afterwards which volume was opened.
@@ -135,6 +137,7 @@ impl Default for Options {
             expected_key: None,
             fixed_key: None,
             header_policy: None,
+            header_store: None,
         }
     }
 }
@@ -252,6 +255,9 @@ impl Options {
             "atrest-header-policy" | "header-policy" => {
                 let path = value.filter(|path| path.starts_with('/'));
                 self.header_policy = Some(path.map(String::from).ok_or_else(bad)?);
+            }
+            "atrest-header-store" | "header-store" => {
+                self.header_store = Some(value.and_then(|value| value.parse().ok()).ok_or_else(bad)?);
             }
             "cipher" => self.plain.cipher = Some(text()?),
             "hash" => self.plain.hash = Some(text()?),

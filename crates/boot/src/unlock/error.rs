@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use atrest_attach::dm::DmError;
 use atrest_engine::contents::Contents;
 use atrest_open::DeviceOpenError;
+use atrest_open::token::tpm2::CounterError;
 use atrest_volume::{OpenError, UnlockError};
 
 use crate::console::AskError;
@@ -187,6 +188,8 @@ pub enum EntryError {
         /// Why.
         reason: String,
     },
+    /// The TPM's counter does not say that the header is the newest one.
+    HeaderStore(CounterError),
     /// Another volume is in its place.
     OtherKey,
     /// The TPM was not told which volume it is.
@@ -250,6 +253,7 @@ impl fmt::Display for EntryError {
             Self::HeaderPolicy { path, reason } => {
                 write!(f, "the header policy {}: {reason}", path.display())
             }
+            Self::HeaderStore(error) => write!(f, "header-store=: {error}"),
             Self::OtherKey => f.write_str(
                 "another volume is in its place: its key is not the one that fixate-volume-key= names",
             ),

@@ -8,8 +8,9 @@ use atrest_attach::dm;
 use atrest_cipher::CipherSpec;
 use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
-use atrest_open::token::{Token, TokensFirst, tpm2};
-use atrest_open::{Format, Held, HeldError, Refused};
+use atrest_open::token::tpm2::{self, TpmStore};
+use atrest_open::token::{Token, TokensFirst};
+use atrest_open::{Format, Held, HeldError, Locked, Refused};
 use atrest_volume::luks2::HeaderPolicy;
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
@@ -160,6 +161,7 @@ fn unlock(
     locked.check().map_err(EntryError::Unlock)?;
     let options = unlock_options(entry)?;
     locked.check_expected(&options).map_err(EntryError::Unlock)?;
+    let behind = header_store(unlocker, entry, &*locked)?;
     let found = locked
         .in_the_way()
         .map_err(|error| EntryError::Open { path: held.media().path().into(), error: error.into() })?;
@@ -167,7 +169,7 @@ fn unlock(
         let text = format_args!("there is {found}; read as a plain volume it is noise");
         unlocker.say(Level::Warning, entry, text);
     }
-    match &format {
+    let volume = match &format {
         Format::Plain { options: plain, hash } => {
             if matches!(entry.key, Key::Ask) && hash.is_none() {
                 return Err(EntryError::PlainOption { option: "hash" });
@@ -195,7 +197,28 @@ fn unlock(
                 Refused::NoKey => EntryError::Headless,
             })
         }
+    }?;
+    if let Some(store) = behind {
+        // The header was changed, and the counter not told. By who has the key, as is known by now.
+        locked
+            .pin_counter()
+            .map_err(Into::into)
+            .and_then(|named| store.catch_up(&named))
+            .map_err(EntryError::HeaderStore)?;
     }
+    Ok(volume)
+}
+
+/// Has the TPM say that the header is the newest one. Returns the counter if it has to be raised once the volume is open.
+fn header_store(
+    unlocker: &Unlocker<'_>,
+    entry: &Entry,
+    locked: &dyn Locked,
+) -> Result<Option<TpmStore>, EntryError> {
+    let Some(store) = entry.options.header_store else { return Ok(None) };
+    unlocker.wait_for_tpm(entry);
+    let behind = locked.pin_counter().map_err(Into::into).and_then(|named| store.check(&named));
+    Ok((behind.map_err(EntryError::HeaderStore)? > 0).then_some(store))
 }
 
 /// What the policy says of a volume without a header.

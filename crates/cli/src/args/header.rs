@@ -157,14 +157,15 @@ pub struct HeaderSetArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 An older pinned header of the same volume is told by a policy file, if it is older than that file, or by a trusted store, which every
-`header pin --store` tells of the header and `open --store` compares with it. Without either it is not told. `atrest token remove` takes
-the pin away.
+`header pin --store` tells of the header and `open --store` compares with it. Without either it is not told. A store is a file out of an
+attacker's reach, or a counter of the TPM, which is made at an index from 0x01800000 on. `atrest token remove` takes the pin away.
 
 Examples:
   atrest header pin secret.img --policy secret.policy
   atrest open secret.img --fuse mnt --policy secret.policy
   atrest header pin secret.img --store /root/secret.store
   atrest open secret.img --fuse mnt --store /root/secret.store
+  atrest header pin secret.img --store tpm2:0x01800001
   atrest header pin secret.img --accept               # after cryptsetup has changed the header")]
 pub struct HeaderPinArgs {
     #[command(flatten)]

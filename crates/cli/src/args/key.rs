@@ -42,7 +42,8 @@ pub struct TargetArgs {
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
     /// Trusted store of a sealed volume. Commands that change keyslots need it. Commands that unlock one look first whether it belongs to
-    /// the volume and finds it as it was left. `info` shows what it says, unverified. `header pin` has one for pinned headers.
+    /// the volume and finds it as it was left. `info` shows what it says, unverified. Of a pinned header: the store that `header pin` has
+    /// made, a file or a counter of the TPM (`tpm2:0x01800001`), which refuses an older header and is told of the change.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
 }

@@ -213,7 +213,8 @@ pub struct UnlockArgs {
     /// before and after it was written again learns how its plaintext changed. Without this, such a volume is read-only.
     #[arg(long)]
     pub single_snapshot: bool,
-    /// Trusted store of a sealed volume, or of a pinned header: the file that says how new it is.
+    /// Trusted store of a sealed volume, or of a pinned header: the file that says how new it is. Of a pinned header also a counter of the
+    /// TPM, `tpm2:0x01800001`.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Read this snapshot of a sealed volume, which a URL names, in place of its newest state.

@@ -319,6 +319,7 @@ fn replace_share(
         let made = format!("keyslot {slot} is made, but keyslot {old} is not wiped");
         Failure::from(error).within(&made).at(path)
     })?;
+    target.renew()?;
     let text = format!(
         "keyslot {slot} opens with the new factor {} and the others (token {number}); keyslot {old} is wiped",
         args.number
@@ -391,6 +392,7 @@ fn replace_in_clevis(
     let luks2 = target.locked.luks2_mut();
     let replaced = luks2.and_then(|luks2| luks2.replace_token(&target.device, token.info.id, &text));
     replaced.map_err(|error| Failure::from(error).at(path))?;
+    target.renew()?;
     let id = token.info.id;
     output.warn(format_args!(
         "the old factor still counts: to shut it out, make a new keyslot with `atrest key add --any` and wipe the one of token {id}"

@@ -1,4 +1,5 @@
-//! `--store` with a pinned header: the file says which header was seen last (docs/TOKENS.md). Headers are written before the file is.
+//! `--store` with a pinned header: a file or a counter of the TPM says which header was seen last (docs/TOKENS.md). Headers are written
+//! before the store is told.
 
 use std::path::Path;
 
@@ -6,94 +7,271 @@ use atrest_device::{LockMode, TrustedStore};
 use atrest_engine::flash::FlashOpenError;
 use atrest_engine::{TrustedFile, TrustedFileError};
 use atrest_open::Locked;
+use atrest_open::token::tpm2::{CounterError, TpmStore};
 use atrest_secret::VolumeKey;
-use atrest_volume::luks2::{Luks2, PinRecord};
-use atrest_volume::{UnlockError, UnlockOptions};
+use atrest_volume::UnlockError;
+use atrest_volume::luks2::{Luks2, NewPin, NewPinCounter, PinCounter, PinError, PinRecord};
 
 use super::unlock::is_sealed;
-use crate::args::header::HeaderPinArgs;
 use crate::args::open::UnlockArgs;
 use crate::failure::{Code, Failure};
 use crate::flash_errors::of_trusted;
 use crate::output::Output;
 
-/// A store that is told of a pinned header, locked.
-pub struct Store<'a> {
+/// What `--store` names.
+#[derive(Clone, Copy, Debug)]
+enum Place<'a> {
+    File(&'a Path),
+    Tpm(&'a Path, TpmStore),
+}
+
+impl<'a> Place<'a> {
+    fn of(path: &'a Path) -> Result<Self, Failure> {
+        match path.to_str().filter(|text| TpmStore::is_meant(text)) {
+            Some(text) => {
+                let store = text.parse().map_err(|error| Failure::parameters(error).at(path))?;
+                Ok(Self::Tpm(path, store))
+            }
+            None => Ok(Self::File(path)),
+        }
+    }
+}
+
+/// A store that is told of a header which is pinned now; a file is locked.
+pub struct NewStore<'a> {
     path: &'a Path,
-    file: TrustedFile,
-    /// What it has; nothing, if it is new.
-    seen: Option<PinRecord>,
+    kind: NewKind,
+}
+
+enum NewKind {
+    /// The file, and what it has: nothing, if it is new.
+    File(Box<TrustedFile>, Option<PinRecord>),
+    Tpm(TpmStore),
 }
 
 /// The store that is named for a header which is pinned now.
-pub fn store(args: &HeaderPinArgs) -> Result<Option<Store<'_>>, Failure> {
-    let Some(path) = args.target.store.as_deref() else { return Ok(None) };
-    let file = TrustedFile::open_or_new(path).map_err(|error| of_store(error, path))?;
-    let seen = match file.record() {
-        Ok(bytes) => Some(PinRecord::decode(&bytes).ok_or_else(|| not_ours(path))?),
-        Err(TrustedFileError::Missing | TrustedFileError::Empty) => None,
-        Err(error) => return Err(of_store(error, path)),
+pub fn new_store(path: &Path) -> Result<NewStore<'_>, Failure> {
+    let kind = match Place::of(path)? {
+        Place::Tpm(_, store) => NewKind::Tpm(store),
+        Place::File(path) => {
+            let file = TrustedFile::open_or_new(path).map_err(|error| of_store(error, path))?;
+            let seen = match file.record() {
+                Ok(bytes) => Some(PinRecord::decode(&bytes).ok_or_else(|| not_ours(path))?),
+                Err(TrustedFileError::Missing | TrustedFileError::Empty) => None,
+                Err(error) => return Err(of_store(error, path)),
+            };
+            NewKind::File(Box::new(file), seen)
+        }
     };
-    Ok(Some(Store { path, file, seen }))
+    Ok(NewStore { path, kind })
 }
 
-impl Store<'_> {
-    /// The number that the store has seen. A header that is older than that is pinned only after somebody has agreed: it has the keyslots
-    /// of its time.
-    pub fn beyond(
+impl NewStore<'_> {
+    /// How the header is to be pinned. One that is older than what the store has seen is pinned only after somebody has agreed: it has
+    /// the keyslots of its time.
+    pub fn pin(
         &self,
         luks2: &Luks2,
         key: &VolumeKey,
         accept: bool,
         output: &Output,
-    ) -> Result<u64, Failure> {
-        let Some(seen) = &self.seen else { return Ok(0) };
-        luks2.check_record(key, seen).map_err(|error| {
-            let failure = Failure::from(error).at(self.path);
-            failure.hint("if it was re-encrypted, make a new store: name a file that does not exist")
-        })?;
-        match luks2.check_seen(seen) {
-            Ok(()) => {}
-            Err(stale) if accept => output.confirm(&format!("{stale}; it is pinned as it is now"))?,
-            Err(stale) => {
-                return Err(Failure::from(UnlockError::Pin(stale)).at(self.path));
+    ) -> Result<NewPin, Failure> {
+        let new = NewPin { accept, ..NewPin::default() };
+        match &self.kind {
+            NewKind::File(_, None) => Ok(new),
+            NewKind::File(_, Some(seen)) => {
+                luks2.check_record(key, seen).map_err(|error| {
+                    let failure = Failure::from(error).at(self.path);
+                    failure.hint("if it was re-encrypted, make a new store: name a file that does not exist")
+                })?;
+                self.agreed(luks2.check_seen(seen), accept, output)?;
+                Ok(NewPin { beyond: seen.counter, ..new })
+            }
+            NewKind::Tpm(store) => {
+                let counter = self.counter(*store, luks2, accept, output)?;
+                Ok(NewPin { counter: Some(counter), ..new })
             }
         }
-        Ok(seen.counter)
     }
 
-    /// Tells it of the header.
-    pub fn put(&mut self, now: &PinRecord) -> Result<(), Failure> {
-        put(&mut self.file, now, self.path)
+    fn counter(
+        &self,
+        store: TpmStore,
+        luks2: &Luks2,
+        accept: bool,
+        output: &Output,
+    ) -> Result<NewPinCounter, Failure> {
+        let (counter, made) = store.for_new_pin().map_err(|error| self.failed(error.into()))?;
+        let known = match luks2.pin_counter() {
+            Ok(named) if named.index == counter.index && named.storage_key == counter.storage_key => {
+                // A header that is before the counter was pinned by somebody who had the key: it is as new as one can be.
+                let seen = named.behind(counter.value).map(drop);
+                self.agreed(seen, accept, output)?;
+                true
+            }
+            _ => false,
+        };
+        if !known && !made {
+            output.confirm(&format!(
+                "the TPM has a counter at {store} already, which this header does not name; another volume that names it is refused afterwards"
+            ))?;
+        }
+        Ok(counter)
+    }
+
+    fn agreed(&self, seen: Result<(), PinError>, accept: bool, output: &Output) -> Result<(), Failure> {
+        match seen {
+            Ok(()) => Ok(()),
+            Err(stale) if accept => output.confirm(&format!("{stale}; it is pinned as it is now")),
+            Err(stale) => Err(Failure::from(UnlockError::Pin(stale)).at(self.path)),
+        }
+    }
+
+    /// Tells it of the header, which is pinned.
+    pub fn put(self, luks2: &Luks2, key: &VolumeKey) -> Result<(), Failure> {
+        match self.kind {
+            NewKind::File(mut file, _) => match record_of(luks2, key) {
+                Some(record) => put(&mut file, &record, self.path),
+                // cannot be: it was pinned just now.
+                None => Ok(()),
+            },
+            NewKind::Tpm(store) => raise(store, luks2.pin_counter(), self.path),
+        }
+    }
+
+    fn failed(&self, error: CounterError) -> Failure {
+        of_counter(error, self.path)
     }
 }
 
-/// What the trusted store has seen of the volume, if one is named for a pinned header.
-pub fn seen(path: &Path, args: &UnlockArgs) -> Result<Option<PinRecord>, Failure> {
-    args.store.as_deref().filter(|_| !is_sealed(path)).map(in_file).transpose()
+fn record_of(luks2: &Luks2, key: &VolumeKey) -> Option<PinRecord> {
+    luks2.pin_record(atrest_volume::luks2::VolumeKeyId::of(key)).ok().flatten()
 }
 
-/// Tells the trusted store of the header that has led to the key, if it is newer than what the store has.
-pub fn now_seen(args: &UnlockArgs, options: &UnlockOptions, locked: &dyn Locked) -> Result<(), Failure> {
-    let (Some(path), Some(seen)) = (args.store.as_deref(), &options.seen) else { return Ok(()) };
-    // cannot be none: a header without a pin was refused.
-    let Some(now) = locked.pin_record(seen.key).filter(|now| now.counter > seen.counter) else {
-        return Ok(());
+/// A store that is told of each change of a header that is pinned; a file is locked meanwhile.
+pub struct Renewed<'a> {
+    path: &'a Path,
+    kind: RenewedKind,
+}
+
+enum RenewedKind {
+    File(Box<TrustedFile>, PinRecord),
+    Tpm(TpmStore),
+}
+
+/// The store that is named for a header which is changed now: it has seen this header, or an older one.
+pub fn renewed<'a>(path: &'a Path, luks2: &mut Luks2) -> Result<Renewed<'a>, Failure> {
+    let kind = match Place::of(path)? {
+        Place::File(path) => {
+            let file = TrustedFile::open(path, LockMode::Exclusive).map_err(|error| of_store(error, path))?;
+            let bytes = file.record().map_err(|error| of_store(error, path))?;
+            let seen = PinRecord::decode(&bytes).ok_or_else(|| not_ours(path))?;
+            luks2.check_seen(&seen).map_err(|error| Failure::from(UnlockError::Pin(error)).at(path))?;
+            luks2.expect(seen.key);
+            RenewedKind::File(Box::new(file), seen)
+        }
+        Place::Tpm(path, store) => {
+            confirmed(store, luks2.pin_counter(), path)?;
+            RenewedKind::Tpm(store)
+        }
     };
+    Ok(Renewed { path, kind })
+}
+
+impl Renewed<'_> {
+    /// Tells it of the header as it is now.
+    pub fn put(&mut self, luks2: &Luks2) -> Result<(), Failure> {
+        match &mut self.kind {
+            RenewedKind::File(file, seen) => {
+                let now = luks2.pin_record(seen.key).ok().flatten();
+                match now.filter(|now| now.counter > seen.counter) {
+                    Some(now) => put(file, &now, self.path),
+                    // Nothing was changed, or the pin is gone, which the store keeps out from now on.
+                    None => Ok(()),
+                }
+            }
+            RenewedKind::Tpm(store) if luks2.is_pinned() => raise(*store, luks2.pin_counter(), self.path),
+            RenewedKind::Tpm(_) => Ok(()),
+        }
+    }
+}
+
+/// What a store has seen of a volume that is to be opened.
+pub enum Seen<'a> {
+    /// None is named, or it is a sealed volume's.
+    Nothing,
+    File(&'a Path, PinRecord),
+    /// The counter, and how often it has to be raised.
+    Tpm(&'a Path, TpmStore, u64),
+}
+
+impl<'a> Seen<'a> {
+    /// Asks the store that is named for a pinned header, before anybody is asked for a passphrase.
+    pub fn of(path: &Path, args: &'a UnlockArgs, locked: &dyn Locked) -> Result<Self, Failure> {
+        match args.store.as_deref().filter(|_| !is_sealed(path)) {
+            None => Ok(Self::Nothing),
+            Some(store) => Self::by(store, || locked.pin_counter()),
+        }
+    }
+
+    /// Asks this store.
+    pub fn by(
+        store: &'a Path,
+        counter: impl FnOnce() -> Result<PinCounter, PinError>,
+    ) -> Result<Self, Failure> {
+        match Place::of(store)? {
+            Place::File(path) => {
+                let bytes = TrustedFile::peek(path).map_err(|error| of_store(error, path))?;
+                Ok(Self::File(path, PinRecord::decode(&bytes).ok_or_else(|| not_ours(path))?))
+            }
+            Place::Tpm(path, tpm) => Ok(Self::Tpm(path, tpm, confirmed(tpm, counter(), path)?)),
+        }
+    }
+
+    /// What a file has seen.
+    pub fn record(&self) -> Option<PinRecord> {
+        match self {
+            Self::File(_, record) => Some(*record),
+            Self::Nothing | Self::Tpm(..) => None,
+        }
+    }
+
+    /// Tells the store of the header that has led to the key, if it is newer than what the store has.
+    pub fn now(&self, locked: &dyn Locked) -> Result<(), Failure> {
+        match self {
+            Self::Nothing | Self::Tpm(_, _, 0) => Ok(()),
+            Self::Tpm(path, store, _) => raise(*store, locked.pin_counter(), path),
+            Self::File(path, seen) => {
+                // cannot be none: a header without a pin was refused.
+                let Some(now) = locked.pin_record(seen.key).filter(|now| now.counter > seen.counter) else {
+                    return Ok(());
+                };
+                newer(path, &now)
+            }
+        }
+    }
+}
+
+/// Replaces what the file has, if that is older.
+fn newer(path: &Path, now: &PinRecord) -> Result<(), Failure> {
     let mut file = TrustedFile::open(path, LockMode::Exclusive).map_err(|error| of_store(error, path))?;
     let bytes = file.record().map_err(|error| of_store(error, path))?;
     let record = PinRecord::decode(&bytes).ok_or_else(|| not_ours(path))?;
     // Another program may have told it meanwhile.
     match record.key == now.key && record.counter < now.counter {
-        true => put(&mut file, &now, path),
+        true => put(&mut file, now, path),
         false => Ok(()),
     }
 }
 
-/// What the file at `path` holds, whoever uses it.
-fn in_file(path: &Path) -> Result<PinRecord, Failure> {
-    let bytes = TrustedFile::peek(path).map_err(|error| of_store(error, path))?;
-    PinRecord::decode(&bytes).ok_or_else(|| not_ours(path))
+fn confirmed(store: TpmStore, named: Result<PinCounter, PinError>, path: &Path) -> Result<u64, Failure> {
+    let behind = named.map_err(CounterError::from).and_then(|named| store.check(&named));
+    behind.map_err(|error| of_counter(error, path))
+}
+
+fn raise(store: TpmStore, named: Result<PinCounter, PinError>, path: &Path) -> Result<(), Failure> {
+    let raised = named.map_err(CounterError::from).and_then(|named| store.catch_up(&named));
+    raised.map_err(|error| of_counter(error, path))
 }
 
 fn put(file: &mut TrustedFile, now: &PinRecord, path: &Path) -> Result<(), Failure> {
@@ -102,6 +280,16 @@ fn put(file: &mut TrustedFile, now: &PinRecord, path: &Path) -> Result<(), Failu
 
 fn of_store(error: TrustedFileError, path: &Path) -> Failure {
     Failure::from(FlashOpenError::Store(error)).at(path)
+}
+
+fn of_counter(error: CounterError, path: &Path) -> Failure {
+    match error {
+        CounterError::Pin(error) => Failure::from(UnlockError::Pin(error)).at(path),
+        error => Failure::new(Code::Refused, error).at(path).hint(
+            "nothing says that the header is the newest one. On another machine, or after the TPM was cleared: \
+             `atrest header pin --store tpm2:INDEX` with a free index, once you have looked at the keyslots",
+        ),
+    }
 }
 
 fn not_ours(path: &Path) -> Failure {

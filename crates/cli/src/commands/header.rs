@@ -241,6 +241,7 @@ pub fn set(args: &HeaderSetArgs, output: &Output) -> Result<(), Failure> {
     };
     let set = target.locked.relabel(&target.device, &new);
     set.map_err(|error| Failure::from(error).at(target.path))?;
+    target.renew()?;
     let info = target.locked.info();
     output.done(
         &json!({ "uuid": info.uuid, "label": info.label, "subsystem": info.subsystem }),

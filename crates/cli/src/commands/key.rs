@@ -3,6 +3,7 @@
 use atrest_engine::Access;
 use atrest_open::token::{Factor, Token};
 use atrest_secret::{OsRandom, Passphrase, VolumeKey};
+use atrest_volume::luks2::PinError;
 use atrest_volume::{
     ChangeError, Credential, Devices, KeyslotOptions, PbkdfOptions, UnlockError, UnlockOptions,
 };
@@ -11,7 +12,7 @@ use serde_json::json;
 use super::passphrase::write_secret;
 use super::target::{Target, header_path, open_device, with_passphrase, write_private};
 use super::tokens::{self, with_tokens_or_passphrase};
-use super::{enrol, flash, foreign, link, options, pin, text, veracrypt};
+use super::{enrol, flash, foreign, fresh, link, options, pin, text, veracrypt};
 use crate::args::enrol::EnrolArgs;
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
@@ -102,6 +103,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         token = stored;
         slot
     };
+    target.renew()?;
     if let (New::Enrolled(enrolled), Some(token)) = (&new, token) {
         return tell(slot, token, enrolled, output);
     }
@@ -112,6 +114,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
             let made = format!("keyslot {slot} is made, but token {token} is not said to open it");
             Failure::from(error).within(&made).at(target.path)
         })?;
+        target.renew()?;
     }
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
 }
@@ -307,6 +310,7 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
     let changed = target.locked.change_key(&target.device, &old, args.key_slot, &new, &options);
     spinner.finish_and_clear();
     let slot = changed.map_err(|error| Failure::from(error).at(target.path))?;
+    target.renew()?;
     output.done(&json!({ "keyslot": slot }), &changed_text(slot, args.keep_passphrase))
 }
 
@@ -326,7 +330,7 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
     if !args.kind.is_empty() {
         return remove_kinds(args, &mut target, output);
     }
-    let Target { path, device, locked } = &mut target;
+    let Target { path, device, locked, .. } = &mut target;
     let mut last = None;
     let mut slot = with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
         match locked.remove_key(device, passphrase, false) {
@@ -344,6 +348,7 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
         let removed = target.locked.remove_key(&target.device, &passphrase, true);
         slot = removed.map_err(|error| Failure::from(error).at(target.path))?;
     }
+    target.renew()?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is removed"))
 }
 
@@ -370,7 +375,7 @@ fn remove_kinds(args: &KeyRemoveArgs, target: &mut Target<'_>, output: &Output) 
     if last {
         confirm_last(target, output)?;
     } else if !output.says_yes() || !source.is_prompt() {
-        let Target { path, device, locked } = target;
+        let Target { path, device, locked, .. } = target;
         let opened =
             with_passphrase(&source, path, output, |passphrase| pin::tested(locked, device, passphrase))?;
         if slots.contains(&opened) {
@@ -388,6 +393,7 @@ fn remove_kinds(args: &KeyRemoveArgs, target: &mut Target<'_>, output: &Output) 
     }
     let luks2 = target.locked.luks2_mut().map_err(at)?;
     let tokens = luks2.remove_keyslots(&target.device, &slots, last).map_err(at)?;
+    target.renew()?;
     let numbers: Vec<String> = slots.iter().map(u32::to_string).collect();
     output.done(
         &json!({ "keyslots": slots, "tokens": tokens }),
@@ -415,7 +421,7 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
             }
         }
     } else if !last {
-        let Target { path, device, locked } = &mut target;
+        let Target { path, device, locked, .. } = &mut target;
         let opened =
             with_passphrase(&source, path, output, |passphrase| pin::tested(locked, device, passphrase))?;
         check_other(&target, opened, args.slot)?;
@@ -424,6 +430,7 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
         pin::authorize(&mut target, &args.passphrase, output)?;
     }
     target.locked.kill_slot(&target.device, args.slot, last).map_err(at)?;
+    target.renew()?;
     output.done(&json!({ "keyslot": args.slot }), &format!("keyslot {} is wiped", args.slot))
 }
 
@@ -454,13 +461,20 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
         return flash::key::test(args, output);
     }
     args.tokens.check(&args.secret)?;
-    let target = Target::read(&args.target)?;
-    let expected =
+    let target = Target::to_look_at(&args.target)?;
+    let mut expected =
         pin::expected(&args.expect, UnlockOptions { read_only: true, ..UnlockOptions::default() })?;
+    if let Some(store) = &args.target.store {
+        let counter = || target.locked.luks2().ok_or(PinError::NotLuks2)?.pin_counter();
+        expected.seen = fresh::Seen::by(store, counter)?.record();
+    }
     match target.locked.luks2() {
         // Before anybody is asked for a passphrase.
         Some(luks2) => luks2.check_policy(&expected).map_err(|error| Failure::from(error).at(target.path))?,
-        None => pin::refuse(&args.expect, target.path)?,
+        None if expected.expects() => {
+            return Err(Failure::from(UnlockError::Pin(PinError::NotLuks2)).at(target.path));
+        }
+        None => {}
     }
     let keyring = link::keyring(args.link_vk_to_keyring.as_ref())?;
     if let Some(key) = secrets::volume_key(&args.secret, output)? {
@@ -477,11 +491,14 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
     let source = Source::from(&args.secret.passphrase);
     let from = (&source, args.key_slot);
     let slot = match keyring {
-        keyring if args.expect.is_there() => {
+        keyring if expected.expects() => {
             let opened =
                 with_tokens_or_passphrase(&target, &args.tokens, from, output, |passphrase, slot| {
                     let (slot, key) = target.locked.volume_key(&target.device, passphrase, slot)?;
                     expected.check_key(&key)?;
+                    if let (Some(seen), Some(luks2)) = (&expected.seen, target.locked.luks2()) {
+                        luks2.check_record(&key, seen)?;
+                    }
                     Ok::<_, UnlockError>((slot, key))
                 });
             let (slot, key) = opened?;
@@ -561,6 +578,7 @@ pub fn priority(args: &KeyPriorityArgs, output: &Output) -> Result<(), Failure> 
     let priority = options::priority(args.priority);
     let set = target.locked.set_priority(&target.device, args.slot, priority);
     set.map_err(|error| Failure::from(error).at(target.path))?;
+    target.renew()?;
     output.done(
         &json!({ "keyslot": args.slot, "priority": priority }),
         &format!("keyslot {}: priority set", args.slot),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use atrest_device::Media;
 use atrest_secret::{Passphrase, VolumeKey};
-use atrest_volume::luks2::{HeaderPolicy, Luks2, PinError, VolumeKeyId};
+use atrest_volume::luks2::{HeaderPolicy, Luks2, NewPin, PinError, VolumeKeyId};
 use atrest_volume::{ChangeError, Credential, LockedVolume, UnlockError, UnlockOptions};
 use serde_json::json;
 
@@ -26,14 +26,10 @@ const MAX_POLICY: u64 = 1 << 20;
 
 pub fn pin(args: &HeaderPinArgs, output: &Output) -> Result<(), Failure> {
     args.by.tokens.check(&args.by.secret)?;
-    let mut target = Target::change_with_store(&args.target)?;
-    let mut store = fresh::store(args)?;
+    let mut target = Target::to_pin(&args.target)?;
+    let store = args.target.store.as_deref().map(fresh::new_store).transpose()?;
     let key = volume_key(args, &target, output)?;
     let luks2 = luks2(&target)?;
-    let beyond = match &store {
-        Some(store) => store.beyond(luks2, &key, args.accept, output)?,
-        None => 0,
-    };
     match luks2.check_pin(&key) {
         Ok(()) => {}
         Err(UnlockError::Pin(changed)) if args.accept => {
@@ -45,17 +41,19 @@ pub fn pin(args: &HeaderPinArgs, output: &Output) -> Result<(), Failure> {
             ));
         }
     }
+    let new = match &store {
+        Some(store) => store.pin(luks2, &key, args.accept, output)?,
+        None => NewPin { accept: args.accept, ..NewPin::default() },
+    };
     if let Some(file) = args.policy.as_deref().filter(|file| file.exists()) {
         output.confirm(&format!("{} is replaced", file.display()))?;
     }
     let path = target.path;
     let luks2 = target.locked.luks2_mut();
-    let pinned = luks2.and_then(|luks2| luks2.pin(&target.device, &key, args.accept, beyond));
+    let pinned = luks2.and_then(|luks2| luks2.pin(&target.device, &key, &new));
     let pinned = pinned.map_err(|error| Failure::from(error).at(path))?;
-    if let Some(store) = &mut store {
-        let record = self::luks2(&target)?.pin_record(pinned.key).ok().flatten();
-        // cannot be none: it was pinned just now.
-        record.map_or(Ok(()), |record| store.put(&record))?;
+    if let Some(store) = store {
+        store.put(self::luks2(&target)?, &key)?;
     }
     if let Some(file) = &args.policy {
         replace_private(file, format!("{}\n", pinned.policy.to_json()).as_bytes())?;
@@ -99,7 +97,7 @@ pub fn key_id(target: &Target<'_>, args: &PassphraseArgs, output: &Output) -> Re
 
 /// Asks for a passphrase if the header is pinned, so that the change that follows renews the pin.
 pub fn authorize(target: &mut Target<'_>, args: &PassphraseArgs, output: &Output) -> Result<(), Failure> {
-    let Target { path, device, locked } = target;
+    let Target { path, device, locked, .. } = target;
     let Ok(luks2) = locked.luks2_mut() else { return Ok(()) };
     if !luks2.is_pinned() || luks2.is_authorized() {
         return Ok(());

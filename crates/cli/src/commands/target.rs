@@ -15,6 +15,7 @@ use atrest_secret::Passphrase;
 use atrest_volume::{LockedVolume, OpenError, is_uuid};
 
 use super::flash;
+use super::fresh::{self, Renewed};
 use crate::args::key::TargetArgs;
 use crate::asked::Asked;
 use crate::failure::{Code, Failure};
@@ -29,38 +30,75 @@ pub struct Target<'a> {
     pub device: Device,
     /// What the header says.
     pub locked: LockedVolume,
+    /// What is told of each change of a pinned header.
+    store: Option<Renewed<'a>>,
 }
 
 impl<'a> Target<'a> {
     /// Reads the header to look at it.
     pub fn read(args: &'a TargetArgs) -> Result<Self, Failure> {
+        flash::refuse(args)?;
+        flash::refuse_store(args.store.is_some())?;
         Self::open(args, Access::ReadOnly)
     }
 
-    /// Reads the header to change it. The data may be in use meanwhile; each change takes the metadata lock.
+    /// Reads the header to change it. The data may be in use meanwhile; each change takes the metadata lock. Where a trusted store is
+    /// named for a pinned header, that has seen no newer one, and [`renew`](Self::renew) tells it of the change.
     pub fn change(args: &'a TargetArgs) -> Result<Self, Failure> {
+        let mut target = Self::to_pin(args)?;
+        if let Some(store) = args.store.as_deref() {
+            let path = target.path;
+            let luks2 = target.locked.luks2_mut().ok().filter(|luks2| luks2.is_pinned());
+            let luks2 = luks2.ok_or_else(|| not_pinned().at(path))?;
+            target.store = Some(fresh::renewed(store, luks2)?);
+        }
+        Ok(target)
+    }
+
+    /// Tells the trusted store of the change, if one is named.
+    pub fn renew(&mut self) -> Result<(), Failure> {
+        match (&mut self.store, self.locked.luks2()) {
+            (Some(store), Some(luks2)) => store.put(luks2).map_err(|failure| {
+                failure.within("the header is changed, but the trusted store is not told; opening it with --store does that")
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the header to pin it.
+    pub fn to_pin(args: &'a TargetArgs) -> Result<Self, Failure> {
         Self::open(args, Access::ReadWrite)
     }
 
-    /// Reads the header to change it, where a trusted store may be told of the change.
-    pub fn change_with_store(args: &'a TargetArgs) -> Result<Self, Failure> {
-        flash::refuse(args)?;
-        let path = header_path(args);
-        Self::on(path, open_device(path, Access::ReadWrite)?)
+    /// Reads the header to look at it, where the caller asks the trusted store.
+    pub fn to_look_at(args: &'a TargetArgs) -> Result<Self, Failure> {
+        Self::open(args, Access::ReadOnly)
     }
 
     fn open(args: &'a TargetArgs, access: Access) -> Result<Self, Failure> {
         flash::refuse(args)?;
-        flash::refuse_store(args.store.is_some())?;
         let path = header_path(args);
-        Self::on(path, open_device(path, access)?)
+        // Where no header is, a store was named for nothing.
+        let no_header = |failure| flash::refuse_store(args.store.is_some()).err().unwrap_or(failure);
+        Self::on(path, open_device(path, access)?).map_err(no_header)
     }
 
     /// Reads the header on a device that is open.
     pub fn on(path: &'a Path, device: Device) -> Result<Self, Failure> {
         let locked = LockedVolume::read(&device).map_err(|error| no_header(error, &device).at(path))?;
-        Ok(Self { path, device, locked })
+        Ok(Self::of(path, device, locked))
     }
+
+    /// A header that was read already.
+    pub fn of(path: &'a Path, device: Device, locked: LockedVolume) -> Self {
+        Self { path, device, locked, store: None }
+    }
+}
+
+/// A trusted store was named for a header that has none.
+fn not_pinned() -> Failure {
+    Failure::parameters("the header is not pinned, so that no trusted store has seen it")
+        .hint("leave --store out, or pin the header: `atrest header pin --store FILE`")
 }
 
 /// What to do where the header of a sealed volume is gone.

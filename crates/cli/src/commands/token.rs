@@ -101,6 +101,7 @@ fn store(
         id => luks2.import_token(&target.device, id, text),
     });
     let id = imported.map_err(at(&target))?;
+    target.renew()?;
     output.done(&json!({ "token": id }), &format!("token {id} is stored"))
 }
 
@@ -111,6 +112,7 @@ pub fn unassign(args: &TokenUnassignArgs, output: &Output) -> Result<(), Failure
     let left =
         target.locked.luks2_mut().and_then(|luks2| luks2.assign_token(&target.device, id, slot, false));
     left.map_err(at(&target))?;
+    target.renew()?;
     output.done(
         &json!({ "token": id, "keyslot": slot }),
         &format!("token {id} does not open keyslot {slot} any more"),
@@ -126,6 +128,7 @@ pub fn remove(args: &TokenRemoveArgs, output: &Output) -> Result<(), Failure> {
     }
     let removed = target.locked.luks2_mut().and_then(|luks2| luks2.remove_token(&target.device, args.id));
     removed.map_err(at(&target))?;
+    target.renew()?;
     output.done(&json!({ "token": args.id }), &format!("token {} is removed", args.id))
 }
 

@@ -361,11 +361,12 @@ fn volume(
     // Told before anybody types a passphrase.
     locked.check().map_err(|error| at(error.into()))?;
     let mut options = UnlockOptions { sealed: held.media().is_sealed(), ..unlock_options(args, wanted)? };
-    options.seen = fresh::seen(path, args)?;
+    let seen = fresh::Seen::of(path, args, &*locked)?;
+    options.seen = seen.record();
     locked.check_expected(&options).map_err(|error| at(error.into()))?;
     not_over_anything(path, &*locked, wanted, output)?;
     let volume = by_key(path, held, format, &*locked, args, &options, output)?;
-    fresh::now_seen(args, &options, &*locked)?;
+    seen.now(&*locked)?;
     Ok(volume)
 }
 

@@ -22,7 +22,7 @@ pub fn dump(request: &Request, source: &Source, output: &Output) -> Result<u8, F
     ))?;
     let device = open_device(path, Access::ReadOnly)?;
     let locked = super::report::header(request)?;
-    let target = Target { path, device, locked };
+    let target = Target::of(path, device, locked);
     let slot = request.number("key-slot").and_then(|slot| u32::try_from(slot).ok());
     let unbound = request.has("unbound");
     // Tokens that nobody has named give no key away.

@@ -47,6 +47,7 @@ mod named_volumes;
 mod overwritten;
 mod package;
 mod pinned;
+mod pinned_counter;
 mod pkcs11;
 mod places;
 mod plain_over;

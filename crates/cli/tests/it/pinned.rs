@@ -217,5 +217,8 @@ fn a_trusted_store_is_of_one_pinned_volume() {
     scratch.file("store", &store[..40]);
     run(&scratch, "decrypt vol - --key-file key --store store").fails(4, "it has 40 bytes");
     run(&scratch, "decrypt vol - --key-file key --store nowhere").fails(4, "no such trusted store");
-    run(&scratch, "key add vol --key-file key --store store --new-key-file key").fails(1, "--store");
+    run(&scratch, "key add vol --key-file key --store store --new-key-file key").fails(4, "it has 40 bytes");
+    run(&scratch, "key list vol --store store").fails(1, "--store");
+    run(&scratch, "format --type luks1 --size 8M --key-file key --pbkdf-force-iterations 1000 old").ok();
+    run(&scratch, "key priority old 0 prefer --store store").fails(1, "the header is not pinned");
 }

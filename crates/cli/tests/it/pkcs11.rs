@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use atrest_testkit::SoftCards;
-use atrest_testkit::oracle::Outcome;
+use atrest_testkit::oracle::{Outcome, Program};
 
 use crate::common::{Ran, Scratch};
 
@@ -98,8 +98,7 @@ fn what_we_enrol_opens_here_and_by_systemd() {
     }
     // One more key, and it must be said which.
     cards.put_key("work", "second", "02");
-    add("--pkcs11 pkcs11:token=work --pin-file pin")
-        .fails(4, "the smart card has 2 RSA keys that may be meant");
+    add("--pkcs11 pkcs11:token=work --pin-file pin").fails(4, "the smart card has 2 keys that may be meant");
     add("--pkcs11 pkcs11:token=work;object=second --pin-file pin").ok();
     let wiped = atrest(&scratch, &cards, "key remove vol --kind pkcs11 --key-file key --json").ok().json();
     assert_eq!(wiped["keyslots"], serde_json::json!([1, 2, 3, 4, 5]));
@@ -129,4 +128,79 @@ fn a_card_is_one_of_several_factors_and_takes_the_place_of_another() {
     test(&cards, "--factor-file 1=pin --factor-file 2=pin").ok();
     let again = line.replace("vol 2", "vol 3");
     atrest(&scratch, &cards, &again).fails(4, "it would be the same thing as factor 2");
+}
+
+/// A token as systemd writes it, for a secret that OpenSSL has brought to the card's key.
+fn with_token(scratch: &Scratch, cards: &SoftCards, secret: &[u8], sent: &[u8], more: &str) -> u64 {
+    let passphrase = base64(secret);
+    scratch.file("secret", &passphrase);
+    let add = "key add vol --key-file key --new-key-file secret --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --json";
+    let slot = atrest(scratch, cards, add).ok().json()["keyslot"].as_u64().expect("a number");
+    let key = base64(sent);
+    let text = format!(
+        r#"{{"type":"systemd-pkcs11","keyslots":["{slot}"],"pkcs11-uri":"pkcs11:token=work","pkcs11-key":"{key}"{more}}}"#
+    );
+    scratch.file("token", text);
+    atrest(scratch, cards, "token import vol token --json").ok().json()["token"].as_u64().expect("a number")
+}
+
+fn base64(bytes: &[u8]) -> String {
+    Program::named("openssl").words("base64 -A").stdin(bytes).ok().text().trim().into()
+}
+
+fn openssl(scratch: &Scratch, line: &str) {
+    scratch.program("openssl").words(line).ok();
+}
+
+/// As systemd makes them from 261 on. SoftHSM has OAEP with SHA-1 alone.
+#[test]
+fn a_secret_that_was_padded_by_oaep_opens() {
+    let (scratch, cards) = with_card();
+    scratch.file("clear", [7; 128]);
+    scratch.file("certificate.der", cards.certificate());
+    openssl(&scratch, "x509 -inform DER -pubkey -noout -out public -in certificate.der");
+    openssl(
+        &scratch,
+        "pkeyutl -encrypt -pubin -inkey public -pkeyopt rsa_padding_mode:oaep -in clear -out sent",
+    );
+    let sent = scratch.read("sent");
+    let more = r#","pkcs11-padding":"oaep-sha1""#;
+    let token = with_token(&scratch, &cards, &[7; 128], &sent, more);
+    let test = |token: u64| {
+        let line = format!("key test vol --token-only --token-id {token} --token-pin-file pin");
+        atrest(&scratch, &cards, &line)
+    };
+    test(token).ok();
+    let mut changed = sent.clone();
+    changed[200] ^= 1;
+    let token = with_token(&scratch, &cards, &[8; 128], &changed, more);
+    test(token).fails(2, "the smart card has another key than the one that was enrolled");
+    // Read as another padding it is nothing.
+    let token = with_token(&scratch, &cards, &[9; 128], &sent, "");
+    test(token).fails(2, "the smart card has another key than the one that was enrolled");
+}
+
+/// As systemd makes them from 256 on.
+#[test]
+fn a_point_that_a_card_agrees_with_opens() {
+    let (scratch, cards) = with_card();
+    let public = cards.make_curve_key("work", "curve", "05");
+    scratch.file("public.der", std::fs::read(public).expect("a key"));
+    openssl(&scratch, "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out ours");
+    openssl(&scratch, "pkey -in ours -pubout -outform DER -out ours.der");
+    openssl(&scratch, "pkey -pubin -inform DER -in public.der -out public");
+    openssl(&scratch, "pkeyutl -derive -inkey ours -peerkey public -out agreed");
+    // The point is the end of SubjectPublicKeyInfo.
+    let point = scratch.read("ours.der");
+    let point = &point[point.len() - 65..];
+    let token = with_token(&scratch, &cards, &scratch.read("agreed"), point, "");
+    let line = format!("key test vol --token-only --token-id {token} --token-pin-file pin");
+    atrest(&scratch, &cards, &line).ok();
+    // A point off the curve.
+    let mut beside = point.to_vec();
+    beside[64] ^= 1;
+    let token = with_token(&scratch, &cards, b"other", &beside, "");
+    let line = format!("key test vol --token-only --token-id {token} --token-pin-file pin");
+    let said = atrest(&scratch, &cards, &line).fails(2, "token").stderr;
+    assert!(said.contains("smart card"), "{said}");
 }

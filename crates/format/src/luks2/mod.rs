@@ -6,6 +6,7 @@
 
 mod binary;
 mod compose;
+mod counter;
 mod edit;
 mod error;
 mod fields;
@@ -22,6 +23,7 @@ mod view;
 
 pub use binary::{BinaryHeader, Checksum, CopyKind, header_size};
 pub use compose::Composition;
+pub use counter::{BadCounterToken, COUNTER_TOKEN, CounterToken};
 pub use error::{HeaderError, Item, Place, Section};
 pub use fields::HeaderField;
 pub use metadata::Metadata;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use atrest_secret::SecretArray;
 use atrest_testkit::Swtpm;
-use atrest_tpm::{Bank, Device, Pcrs, Policy, Template, Tpm, TpmError, Transport};
+use atrest_tpm::{Bank, Counter, Device, Pcrs, Policy, Template, Tpm, TpmError, Transport};
 
 const SECRET: &[u8; 32] = b"thirty-two bytes that are sealed";
 const UNSEAL: &[u8] = &[0, 0, 1, 0x5e];
@@ -191,4 +191,123 @@ fn a_volume_key_is_measured_into_every_bank() {
     };
     assert_eq!(read(&ours), read(&theirs));
     assert_ne!(read(&ours), read(&Swtpm::new()), "something was measured");
+}
+
+const NV_READ: &[u8] = &[0, 0, 1, 0x4e];
+const COUNTER: u32 = 0x0180_0a01;
+
+fn counter() -> Counter {
+    Counter::at(COUNTER).expect("an index")
+}
+
+/// What tpm2-tools read and see.
+#[test]
+fn a_counter_rises_and_begins_above_all_that_were_there_before() {
+    let swtpm = Swtpm::new();
+    let (mut tpm, _) = over(&swtpm, |_, _| {});
+    let parent = tpm.storage_root().expect("a key");
+    assert_eq!(tpm.counter(counter(), &parent).err(), Some(TpmError::NoCounter { index: COUNTER }));
+    assert_eq!(tpm.make_counter(counter()), Ok(true));
+    let first = tpm.counter(counter(), &parent).expect("a value");
+    assert_eq!(tpm.make_counter(counter()), Ok(false));
+    for step in 1..=3 {
+        tpm.raise_counter(counter(), &parent).expect("it rises");
+        assert_eq!(tpm.counter(counter(), &parent), Ok(first + step));
+    }
+    drop(tpm);
+    let read = swtpm.tool(&format!("tpm2_nvread -C {COUNTER:#x} {COUNTER:#x}"));
+    assert_eq!(read.stdout, (first + 3).to_be_bytes());
+    let public = swtpm.tool(&format!("tpm2_nvreadpublic {COUNTER:#x}")).text();
+    for word in ["authwrite", "nt=0x1", "authread", "no_da", "written", "size: 8"] {
+        assert!(public.contains(word), "{word}: {public}");
+    }
+    // By its owner, who can take it away, but not set it back.
+    swtpm.tool(&format!("tpm2_nvundefine -C o {COUNTER:#x}"));
+    let (mut tpm, _) = over(&swtpm, |_, _| {});
+    let parent = tpm.storage_root().expect("a key");
+    assert_eq!(tpm.make_counter(counter()), Ok(true));
+    assert!(tpm.counter(counter(), &parent).expect("a value") > first + 3);
+    for index in [0, COUNTER - 0x0100_0000, 0x01c0_0000, u32::MAX] {
+        assert_eq!(Counter::at(index), Err(TpmError::BadIndex { index }));
+    }
+}
+
+#[test]
+fn what_is_no_counter_of_ours_is_not_taken_for_one() {
+    let swtpm = Swtpm::new();
+    swtpm.tool(&format!("tpm2_nvdefine -Q -C o -s 8 -a authread|authwrite|no_da {COUNTER:#x}"));
+    let (mut tpm, _) = over(&swtpm, |_, _| {});
+    let parent = tpm.storage_root().expect("a key");
+    let other = Some(TpmError::NotOurCounter { index: COUNTER });
+    assert_eq!(tpm.make_counter(counter()).err(), other);
+    assert_eq!(tpm.counter(counter(), &parent).err(), other);
+    drop(tpm);
+    swtpm.tool(&format!("tpm2_nvundefine -C o {COUNTER:#x}"));
+    // Whoever made it was interrupted before it was raised.
+    let attributes = "authread|authwrite|no_da|nt=0x1";
+    swtpm.tool(&format!("tpm2_nvdefine -Q -C o -s 8 -a {attributes} {COUNTER:#x}"));
+    let (mut tpm, _) = over(&swtpm, |_, _| {});
+    let parent = tpm.storage_root().expect("a key");
+    assert_eq!(tpm.counter(counter(), &parent).err(), other);
+    assert_eq!(tpm.make_counter(counter()), Ok(true));
+    assert!(tpm.counter(counter(), &parent).is_ok());
+}
+
+/// Somebody on the wire who wants an older header to be taken shows a smaller value, an old answer, or another TPM's.
+#[test]
+fn no_smaller_value_of_a_counter_is_believed() {
+    let swtpm = Swtpm::new();
+    let (mut tpm, _) = over(&swtpm, |_, _| {});
+    let parent = tpm.storage_root().expect("a key");
+    let name = parent.name().to_vec();
+    tpm.make_counter(counter()).expect("makes");
+    tpm.raise_counter(counter(), &parent).expect("it rises");
+    drop(tpm);
+    // The last byte of the value, its length, the nonce, the HMAC, and an answer that is cut.
+    let changes: [(Change, TpmError); 5] = [
+        (|command, answer| lie(command, answer, |answer| answer[23] -= 1), TpmError::Tampered),
+        (|command, answer| lie(command, answer, |answer| answer[15] = 7), TpmError::Tampered),
+        (|command, answer| lie(command, answer, |answer| answer[30] ^= 1), TpmError::Tampered),
+        (
+            |command, answer| lie(command, answer, |answer| *answer.last_mut().expect("a byte") ^= 1),
+            TpmError::Tampered,
+        ),
+        (
+            |command, answer| lie(command, answer, |answer| answer.truncate(answer.len() - 1)),
+            TpmError::Malformed,
+        ),
+    ];
+    for (change, expected) in changes {
+        let (mut tpm, _) = over(&swtpm, change);
+        let parent = tpm.storage_root_named(&name).expect("its key");
+        assert_eq!(tpm.counter(counter(), &parent), Err(expected));
+    }
+    // An answer that was true once.
+    let replayed: Change = |command, answer| {
+        thread_local!(static FIRST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
+        if command[6..10] == *NV_READ {
+            FIRST.with_borrow_mut(|first| match first.is_empty() {
+                true => first.clone_from(answer),
+                false => answer.clone_from(first),
+            });
+        }
+    };
+    let (mut tpm, _) = over(&swtpm, replayed);
+    let parent = tpm.storage_root_named(&name).expect("its key");
+    tpm.counter(counter(), &parent).expect("the first one is true");
+    tpm.raise_counter(counter(), &parent).expect("it rises");
+    assert_eq!(tpm.counter(counter(), &parent), Err(TpmError::Tampered));
+    drop(tpm);
+    // Another TPM, in which everything is as it would have to be but for its key.
+    let theirs = Swtpm::new();
+    let (mut tpm, _) = over(&theirs, |_, _| {});
+    tpm.storage_root().expect("a key");
+    tpm.make_counter(counter()).expect("makes");
+    assert_eq!(tpm.storage_root_named(&name).err(), Some(TpmError::OtherParent));
+}
+
+fn lie(command: &[u8], answer: &mut Vec<u8>, how: impl Fn(&mut Vec<u8>)) {
+    if command[6..10] == *NV_READ {
+        how(answer);
+    }
 }

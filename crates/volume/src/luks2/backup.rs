@@ -40,7 +40,7 @@ pub fn is_backup_of_sealed(backup: &[u8]) -> Result<bool, OpenError> {
 /// [`ChangeError::SequenceExhausted`] if the device's header was changed as often as can be counted.
 pub fn header_restore(header: &dyn Media, backup: &[u8], options: RestoreOptions) -> Result<(), ChangeError> {
     let source = media::read_pair_of_backup(backup).map_err(ChangeError::BadBackup)?;
-    Luks2 { pair: source.clone(), pin: None }.check_usable()?;
+    Luks2 { pair: source.clone(), pin: None, expected: None }.check_usable()?;
     check_length(backup, &source.header)?;
     let _lock = MetadataLock::take(header, LockMode::Exclusive)?;
     let present = match media::read_pair(header) {

@@ -63,7 +63,7 @@ pub fn format(
         ChangeError::Random(e) => FormatError::Random(e),
         _ => FormatError::Header,
     })?;
-    Ok(Luks2 { pair: HeaderPair { header, primary: None, secondary: None }, pin: None })
+    Ok(Luks2 { pair: HeaderPair { header, primary: None, secondary: None }, pin: None, expected: None })
 }
 
 /// Everything that is decided before anything is derived or written.

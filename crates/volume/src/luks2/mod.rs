@@ -13,6 +13,7 @@ mod info;
 mod keyslot;
 pub(crate) mod media;
 mod pin;
+mod pin_counter;
 mod pin_record;
 pub mod reencrypt;
 pub(crate) mod session;
@@ -22,7 +23,8 @@ mod unlock;
 pub use backup::{header_backup, header_restore, is_backup_of_sealed};
 pub(crate) use create::default_key_len;
 pub use create::format;
-pub use pin::{BadVolumeKeyId, PinError, Pinned, VolumeKeyId};
+pub use pin::{BadVolumeKeyId, NewPin, PinError, Pinned, VolumeKeyId};
+pub use pin_counter::{NewPinCounter, PinCounter};
 pub use pin_record::PinRecord;
 
 pub use atrest_format::luks2::{HeaderPolicy, KEYRING_TOKEN, PIN_TOKEN, PolicyFault, keyring_description};
@@ -39,6 +41,8 @@ pub struct Luks2 {
     pair: HeaderPair,
     /// Renews the pin of the header at each change, once somebody has shown the volume key.
     pin: Option<pin::PinKey>,
+    /// The volume key must be this one where it renews a pin.
+    expected: Option<VolumeKeyId>,
 }
 
 impl Luks2 {
@@ -49,7 +53,7 @@ impl Luks2 {
     /// be used, [`OpenError::Device`] if reading fails.
     pub fn read(header: &dyn Media) -> Result<Self, OpenError> {
         let _lock = MetadataLock::take(header, LockMode::Shared)?;
-        media::read_pair(header).map(|pair| Self { pair, pin: None })
+        media::read_pair(header).map(|pair| Self { pair, pin: None, expected: None })
     }
 
     /// UUID.

@@ -8,11 +8,14 @@ use core::fmt;
 use core::str::FromStr;
 
 use atrest_device::Media;
-use atrest_format::luks2::{Header, HeaderPolicy, MARK_LEN, Marks, PIN_TOKEN, Pin, PinFault};
+use atrest_format::luks2::{
+    COUNTER_TOKEN, CounterToken, Header, HeaderPolicy, MARK_LEN, Marks, Metadata, PIN_TOKEN, Pin, PinFault,
+};
 use atrest_kdf::Prf;
 use atrest_secret::{SecretArray, constant_time_eq};
 
 use super::Luks2;
+use super::pin_counter::NewPinCounter;
 use super::session::Session;
 use crate::{ChangeError, Credential, UnlockError, UnlockOptions, VolumeKey};
 
@@ -20,6 +23,8 @@ use crate::{ChangeError, Credential, UnlockError, UnlockOptions, VolumeKey};
 const ID_LEN: usize = 16;
 /// Differences that are told at most.
 const MOST_DIFFERENCES: usize = 32;
+/// Tokens that a header has at most.
+const TOKENS: u32 = 32;
 
 /// Names a volume key without telling anything of it: HKDF-SHA256 of the key, cut to 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +118,17 @@ pub enum PinError {
         /// The number.
         counter: u64,
     },
+    /// A counter of a TPM is to say how new the header is, and the header names none.
+    Uncounted,
+    /// The header names another counter.
+    OtherCounter {
+        /// Its index.
+        index: u32,
+    },
+    /// What it says of its counter can't be read.
+    BadCounter,
+    /// The header is so far before the counter that it can't be that of this header.
+    Ahead,
     /// It is not a LUKS2 header.
     NotLuks2,
 }
@@ -137,6 +153,16 @@ impl fmt::Display for PinError {
                 f,
                 "the header is not the one that the trusted store has seen: both were pinned as number {counter}"
             ),
+            Self::Uncounted => f.write_str("the header names no counter of a TPM"),
+            Self::OtherCounter { index } => {
+                write!(f, "the header names another counter of the TPM: that at {index:#010x}")
+            }
+            Self::BadCounter => {
+                f.write_str("what the header says of its counter in the TPM can't be read")
+            }
+            Self::Ahead => f.write_str(
+                "the header is far newer than the TPM's counter, which must be that of another volume",
+            ),
             Self::NotLuks2 => f.write_str(
                 "a header policy, a trusted store of a pinned header and an identifier of the volume key are for LUKS2 volumes",
             ),
@@ -145,11 +171,15 @@ impl fmt::Display for PinError {
 }
 
 /// The subkey under which headers of a volume are pinned.
-pub(super) struct PinKey(SecretArray<32>);
+pub(super) struct PinKey {
+    key: SecretArray<32>,
+    /// Of the volume key.
+    pub(super) id: VolumeKeyId,
+}
 
 impl Clone for PinKey {
     fn clone(&self) -> Self {
-        Self(SecretArray::new(*self.0))
+        Self { key: SecretArray::new(*self.key), id: self.id }
     }
 }
 
@@ -166,11 +196,11 @@ fn subkey(key: &[u8], info: &[u8]) -> SecretArray<32> {
 
 impl PinKey {
     fn of(key: &VolumeKey) -> Self {
-        Self(subkey(key.expose(), b"atrest pinned header 1"))
+        Self { key: subkey(key.expose(), b"atrest pinned header 1"), id: VolumeKeyId::of(key) }
     }
 
     fn mac(&self, pin: &Pin, header: &Header, id: u32) -> [u8; 32] {
-        *Prf::once(&self.0, &[&pin.authenticated(header, id)])
+        *Prf::once(&self.key, &[&pin.authenticated(header, id)])
     }
 
     /// The mark of each field, by its object.
@@ -184,7 +214,7 @@ impl PinKey {
     }
 
     fn mark(&self, path: &str, value: &str) -> [u8; MARK_LEN] {
-        let whole = Prf::once(&self.0, &[b"mark\0", path.as_bytes(), b"\0", value.as_bytes()]);
+        let whole = Prf::once(&self.key, &[b"mark\0", path.as_bytes(), b"\0", value.as_bytes()]);
         // cannot be less: a MAC has 32 bytes.
         whole.first_chunk().copied().unwrap_or_default()
     }
@@ -244,6 +274,17 @@ impl PinKey {
 /// What a header says, for people: no control characters, and not without end.
 fn shown(text: &str) -> String {
     text.chars().take(160).map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// How a header is to be pinned.
+#[derive(Clone, Debug, Default)]
+pub struct NewPin {
+    /// As it is now, although it was pinned otherwise.
+    pub accept: bool,
+    /// The number that a trusted store has seen, or 0: that of the pin is larger.
+    pub beyond: u64,
+    /// The counter of a TPM that is to say from now on how new the header is. Without it the header names the one that it named before.
+    pub counter: Option<NewPinCounter>,
 }
 
 /// What came of pinning a header.
@@ -324,43 +365,51 @@ impl Luks2 {
         Ok(())
     }
 
+    /// The volume key by which a pin is renewed must be this one, which a trusted store has seen.
+    pub fn expect(&mut self, key: VolumeKeyId) {
+        self.expected = Some(key);
+    }
+
+    /// The identifier of the volume key that was shown.
+    pub fn authorized_key(&self) -> Option<VolumeKeyId> {
+        self.pin.as_ref().map(|pin| pin.id)
+    }
+
     /// Whether [`authorize`](Self::authorize) was called.
     pub fn is_authorized(&self) -> bool {
         self.pin.is_some()
     }
 
-    /// Pins the header as it is, or, with `accept`, as it is now although it was pinned otherwise. `beyond` is the number that a trusted
-    /// store has seen, or 0: that of the pin is larger.
+    /// Pins the header as it is.
     ///
     /// # Errors
     /// [`ChangeError::Unlock`] if the key is not that of the volume, or without `accept` if the header is not as it was pinned.
     /// [`ChangeError::ChangedMeanwhile`] if it is not the one that was read. Otherwise as all [changes of a
     /// header](crate::LockedVolume::add_key).
-    pub fn pin(
-        &mut self,
-        header: &dyn Media,
-        key: &VolumeKey,
-        accept: bool,
-        beyond: u64,
-    ) -> Result<Pinned, ChangeError> {
+    pub fn pin(&mut self, header: &dyn Media, key: &VolumeKey, new: &NewPin) -> Result<Pinned, ChangeError> {
         let mut session = Session::begin(self, header)?;
         // What was shown to somebody is what is pinned.
         if session.volume.pair.header.fields(None) != self.pair.header.fields(None) {
             return Err(ChangeError::ChangedMeanwhile);
         }
         session.volume.check_volume_key(key)?;
-        if !accept {
+        if !new.accept {
             session.volume.check_pin(key)?;
         }
         let metadata = session.metadata();
         let pins = metadata.tokens().iter().filter(|token| token.kind == PIN_TOKEN);
         let ids: Vec<u32> = pins.map(|token| token.id).collect();
         // intended: one that can't be read counts from the beginning.
-        let before = Pin::of(metadata).ok().flatten().map_or(0, |(_, pin)| pin.counter).max(beyond);
+        let before = Pin::of(metadata).ok().flatten().map_or(0, |(_, pin)| pin.counter).max(new.beyond);
         let id = ids.first().copied().or_else(|| metadata.free_token()).ok_or(ChangeError::TokenInUse)?;
         let mut next = metadata.clone();
         for other in ids.iter().filter(|other| **other != id) {
             next = next.without_token(*other).map_err(ChangeError::Header)?;
+        }
+        if let Some(counter) = &new.counter {
+            let number = before.checked_add(1).ok_or(ChangeError::SequenceExhausted)?;
+            let token = counter.token(number).ok_or(ChangeError::SequenceExhausted)?;
+            next = with_counter(&next, &token, id)?;
         }
         let pin = PinKey::of(key);
         session.leave_pin();
@@ -380,6 +429,19 @@ impl Luks2 {
     }
 }
 
+/// The metadata with the token of a counter in the place of those that are there. `pin` is the number that the pin will have.
+fn with_counter(metadata: &Metadata, token: &CounterToken, pin: u32) -> Result<Metadata, ChangeError> {
+    let counters = metadata.tokens().iter().filter(|token| token.kind == COUNTER_TOKEN);
+    let ids: Vec<u32> = counters.map(|token| token.id).collect();
+    let mut next = metadata.clone();
+    for id in &ids {
+        next = next.without_token(*id).map_err(ChangeError::Header)?;
+    }
+    let taken = |id: &u32| *id != pin && next.tokens().iter().all(|token| token.id != *id);
+    let id = (0..TOKENS).find(taken).ok_or(ChangeError::TokenInUse)?;
+    next.with_token(id, &token.to_json()).map_err(ChangeError::Header)
+}
+
 impl Session<'_> {
     /// The header with its pin renewed, if the header that is there is pinned and the new one is, too.
     ///
@@ -392,6 +454,10 @@ impl Session<'_> {
         }
         let key = self.volume.pin.as_ref().ok_or(ChangeError::Pinned)?;
         let refused = |error| ChangeError::Unlock(UnlockError::Pin(error));
+        if let Some(expected) = self.volume.expected.filter(|expected| *expected != key.id) {
+            let (expected, found) = (expected.to_string(), key.id.to_string());
+            return Err(ChangeError::Unlock(UnlockError::OtherVolumeKey { expected, found }));
+        }
         key.check(&self.volume.pair.header).map_err(refused)?;
         let pin = Pin::of(self.metadata()).map_err(|fault| refused(PinError::Token(fault)))?;
         // cannot be none: it is pinned.
@@ -414,7 +480,7 @@ mod tests {
     fn subkeys_and_identifiers_are_those_of_hkdf() {
         let key = VolumeKey::copy_from(&[7; 64]);
         assert_eq!(VolumeKeyId::of(&key).to_string(), "7810497df107a043a8f922a14e772e44");
-        let pin: String = PinKey::of(&key).0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let pin: String = PinKey::of(&key).key.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(pin, "9a06ee2ba9247b7b583d5abab7d4fc8cff529fa64f6b368c5a77ecb7cd019738");
         // RFC 5869, test case 3: no salt, no info.
         let okm = subkey(&[0x0b; 22], b"");

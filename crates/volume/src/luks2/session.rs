@@ -26,6 +26,7 @@ impl<'a> Session<'a> {
         }
         session.volume.check_usable()?;
         session.volume.pin.clone_from(&known.pin);
+        session.volume.expected = known.expected;
         Ok(session)
     }
 
@@ -37,7 +38,7 @@ impl<'a> Session<'a> {
             return Err(DeviceError::new(Operation::Write, 0, 0, Cause::ReadOnly).into());
         }
         let lock = MetadataLock::take(device, LockMode::Exclusive)?;
-        let volume = Luks2 { pair: media::read_pair(device)?, pin: None };
+        let volume = Luks2 { pair: media::read_pair(device)?, pin: None, expected: None };
         Ok(Self { device, volume, leaves_pin: false, _lock: lock })
     }
 

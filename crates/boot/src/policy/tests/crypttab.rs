@@ -75,6 +75,8 @@ fn options_of_both_manual_pages_are_known() {
         ("atrest-expect-key=000102030405060708090A0B0C0D0E0F", |o| o.expected_key = KEY.parse().ok()),
         ("header-policy=/etc/policy", |o| o.header_policy = Some("/etc/policy".into())),
         ("atrest-header-policy=/etc/policy", |o| o.header_policy = Some("/etc/policy".into())),
+        ("header-store=tpm2:0x01800001", |o| o.header_store = "tpm2:0x01800001".parse().ok()),
+        ("atrest-header-store=tpm2:0x1800001", |o| o.header_store = "tpm2:0x01800001".parse().ok()),
         ("fixate-volume-key=AA02030405060708090a0b0c0d0e0f10AA02030405060708090a0b0c0d0e0f10", |o| {
             o.fixed_key = Some("aa02030405060708090a0b0c0d0e0f10".repeat(2));
         }),
@@ -165,6 +167,8 @@ fn what_is_wrong_is_told_with_file_and_line_and_costs_only_its_own_volume() {
         ("a /dev/sda none tpm2-measure-pcr=24", false, "tpm2-measure-pcr=24 makes no sense"),
         ("a /dev/sda none tpm2-measure-pcr=x", false, "tpm2-measure-pcr=x makes no sense"),
         ("a /dev/sda none expect-key=00", false, "expect-key=00 makes no sense"),
+        ("a /dev/sda none header-store=/root/store", false, "header-store=/root/store makes no sense"),
+        ("a /dev/sda none header-store", false, "header-store= makes no sense"),
         ("a /dev/sda none expect-key", false, "expect-key= makes no sense"),
         ("a /dev/sda none fixate-volume-key=00", false, "fixate-volume-key=00 makes no sense"),
         ("a /dev/sda none header-policy=policy", false, "header-policy=policy makes no sense"),

@@ -80,7 +80,7 @@ pub fn refuse(target: &TargetArgs) -> Result<(), Failure> {
 pub fn refuse_store(named: bool) -> Result<(), Failure> {
     if named {
         return Err(Failure::parameters(
-            "--store and --without-freshness are for the files and the keyslots of sealed flash; of a LUKS volume `header pin` and what opens it take --store",
+            "--store and --without-freshness are for the files and the keyslots of sealed flash; of a LUKS volume `header pin`, and what opens or changes a header that is pinned, take --store",
         )
         .hint("leave them out: the header of a sealed volume needs none, and nothing else has one; `atrest info` says what this is"));
     }

@@ -3,14 +3,16 @@
 use atrest_secret::{Passphrase, SecretBytes, wipe};
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::error::{Error, RvError};
-use cryptoki::mechanism::Mechanism;
+use cryptoki::mechanism::elliptic_curve::{EcKdf, Ecdh1DeriveParams};
+use cryptoki::mechanism::rsa::{PkcsMgfType, PkcsOaepParams, PkcsOaepSource};
+use cryptoki::mechanism::{Mechanism, MechanismType};
 use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
 use cryptoki::session::{Session, UserType};
 use cryptoki::slot::Slot;
 use cryptoki::types::RawAuthPin;
 
-use super::Pkcs11Error;
 use super::uri::Uri;
+use super::{Padding, Pkcs11Error};
 use crate::token::TokenError;
 
 /// Names the library. Without it, p11-kit's is taken, which knows those that the system has set up.
@@ -131,38 +133,81 @@ pub struct LoggedIn(Session);
 impl LoggedIn {
     /// The one private RSA key that a URI means.
     pub fn key(&self, uri: &Uri) -> Result<ObjectHandle, Pkcs11Error> {
-        let mut wanted = vec![Attribute::Class(ObjectClass::PRIVATE_KEY), Attribute::KeyType(KeyType::RSA)];
+        // Others may sign alone.
+        self.one(uri, KeyType::RSA, Attribute::Decrypt(true))
+    }
+
+    /// The one private key on a curve that a URI means.
+    pub fn curve_key(&self, uri: &Uri) -> Result<ObjectHandle, Pkcs11Error> {
+        self.one(uri, KeyType::EC, Attribute::Derive(true))
+    }
+
+    fn one(&self, uri: &Uri, kind: KeyType, may: Attribute) -> Result<ObjectHandle, Pkcs11Error> {
+        let mut wanted = vec![Attribute::Class(ObjectClass::PRIVATE_KEY), Attribute::KeyType(kind)];
         wanted.extend(uri.object.clone().map(Attribute::Label));
         wanted.extend(uri.id.clone().map(Attribute::Id));
         let mut keys = self.0.find_objects(&wanted).map_err(failed)?;
         if keys.len() > 1 {
-            // Others may sign alone.
-            wanted.push(Attribute::Decrypt(true));
+            wanted.push(may);
             keys = self.0.find_objects(&wanted).map_err(failed)?;
         }
         match keys[..] {
+            [] if kind == KeyType::EC => Err(Pkcs11Error::NoCurveKey),
             [] => Err(Pkcs11Error::NoKey),
             [key] => Ok(key),
             _ => Err(Pkcs11Error::SeveralKeys { count: keys.len() }),
         }
     }
 
-    /// Decrypts by RSA with the padding of PKCS#1 1.5.
-    pub fn decrypt(&self, key: ObjectHandle, text: &[u8]) -> Result<SecretBytes, Pkcs11Error> {
-        let mut decrypted = self.0.decrypt(&Mechanism::RsaPkcs, key, text).map_err(|error| match error {
-            Error::Pkcs11(
-                RvError::EncryptedDataInvalid
-                | RvError::EncryptedDataLenRange
-                | RvError::DataInvalid
-                | RvError::GeneralError
-                | RvError::FunctionFailed,
-                _,
-            ) => Pkcs11Error::NotDecrypted,
-            error => failed(error),
-        })?;
+    /// Decrypts by RSA.
+    pub fn decrypt(
+        &self,
+        key: ObjectHandle,
+        padding: Padding,
+        text: &[u8],
+    ) -> Result<SecretBytes, Pkcs11Error> {
+        let oaep = |hash, mask| PkcsOaepParams::new(hash, mask, PkcsOaepSource::empty());
+        let mechanism = match padding {
+            Padding::Pkcs1 => Mechanism::RsaPkcs,
+            Padding::OaepSha1 => Mechanism::RsaPkcsOaep(oaep(MechanismType::SHA1, PkcsMgfType::MGF1_SHA1)),
+            Padding::OaepSha256 => {
+                Mechanism::RsaPkcsOaep(oaep(MechanismType::SHA256, PkcsMgfType::MGF1_SHA256))
+            }
+        };
+        let mut decrypted = self.0.decrypt(&mechanism, key, text).map_err(refused)?;
         let secret = SecretBytes::copy_from(&decrypted);
         wipe(&mut decrypted);
         Ok(secret)
+    }
+
+    /// Agrees with a point upon another one, of which the first coordinate is the secret.
+    pub fn agree(&self, key: ObjectHandle, point: &[u8]) -> Result<SecretBytes, Pkcs11Error> {
+        // As long as one of the two coordinates.
+        let len = point.len() / 2;
+        let template = [
+            Attribute::Class(ObjectClass::SECRET_KEY),
+            Attribute::KeyType(KeyType::GENERIC_SECRET),
+            Attribute::Token(false),
+            Attribute::Sensitive(false),
+            Attribute::Extractable(true),
+            Attribute::ValueLen((len as u64).into()),
+        ];
+        let with = |point: &[u8]| {
+            let mechanism = Mechanism::Ecdh1Derive(Ecdh1DeriveParams::new(EcKdf::null(), point));
+            self.0.derive_key(&mechanism, key, &template)
+        };
+        // Some libraries want it as an OCTET STRING.
+        let agreed = with(point).or_else(|_| with(&octets(point))).map_err(refused)?;
+        let mut secret = None;
+        for attribute in self.0.get_attributes(agreed, &[AttributeType::Value]).map_err(failed)? {
+            if let Attribute::Value(mut value) = attribute {
+                secret = Some(SecretBytes::copy_from(&value)).filter(|secret| secret.len() == len);
+                wipe(&mut value);
+            }
+        }
+        // It ends with the session, where it is not taken away.
+        let _ = self.0.destroy_object(agreed);
+        secret.ok_or(Pkcs11Error::NotDecrypted)
     }
 
     /// The modulus and the public exponent of a key, big-endian, and its identifier on the card.
@@ -182,6 +227,30 @@ impl LoggedIn {
             false => Ok(public),
         }
     }
+}
+
+/// What a card says to what was not made for its key.
+fn refused(error: Error) -> Pkcs11Error {
+    match error {
+        Error::Pkcs11(
+            RvError::EncryptedDataInvalid
+            | RvError::EncryptedDataLenRange
+            | RvError::DataInvalid
+            | RvError::GeneralError
+            | RvError::FunctionFailed
+            | RvError::MechanismParamInvalid,
+            _,
+        ) => Pkcs11Error::NotDecrypted,
+        error => failed(error),
+    }
+}
+
+/// A point in DER (X.690, section 8.7).
+fn octets(point: &[u8]) -> Vec<u8> {
+    // cannot be more: a point has 133 bytes at most.
+    let len = u8::try_from(point.len()).unwrap_or(u8::MAX);
+    let head: &[u8] = if len < 0x80 { &[4, len] } else { &[4, 0x81, len] };
+    [head, point].concat()
 }
 
 /// The public part of an RSA key.

@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 
 use super::card::{Card, Public};
 use super::uri::Uri;
-use super::{KIND_NAME, Pkcs11Error};
+use super::{KIND_NAME, Padding, Pkcs11Error};
 use crate::token::TokenError;
 use crate::token::enrolled::{Enrolled, encoded};
 
@@ -51,7 +51,7 @@ pub fn enrol(uri: &str, pin: Option<&Passphrase>) -> Result<Enrolled, TokenError
     let mut secret = SecretBytes::zeroed(public.modulus.len() / 2);
     OsRandom.fill(&mut secret).map_err(|_| TokenError::NoRandom)?;
     let encrypted = encrypt(&public, &secret)?;
-    if !constant_time_eq(&session.decrypt(key, &encrypted)?, &secret) {
+    if !constant_time_eq(&session.decrypt(key, Padding::Pkcs1, &encrypted)?, &secret) {
         return Err(Pkcs11Error::NotDecrypted.into());
     }
     let text = match wanted.names_card() {

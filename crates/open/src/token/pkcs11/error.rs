@@ -30,6 +30,8 @@ pub enum Pkcs11Error {
         /// How many.
         count: usize,
     },
+    /// The card has no key on a curve that may be meant.
+    NoCurveKey,
     /// The card has no RSA key that may be meant.
     NoKey,
     /// Several keys of the card may be meant.
@@ -66,8 +68,9 @@ impl fmt::Display for Pkcs11Error {
             }
             Self::NoCard => f.write_str("the smart card is not plugged in"),
             Self::SeveralCards { count } => write!(f, "{count} smart cards are plugged in that may be meant"),
+            Self::NoCurveKey => f.write_str("the smart card has no such key on a curve"),
             Self::NoKey => f.write_str("the smart card has no such RSA key"),
-            Self::SeveralKeys { count } => write!(f, "the smart card has {count} RSA keys that may be meant"),
+            Self::SeveralKeys { count } => write!(f, "the smart card has {count} keys that may be meant"),
             Self::BadKey => f.write_str("the key of the smart card is of a size that is not used"),
             Self::Locked => f.write_str("the smart card is locked, as too many PINs were wrong"),
             Self::LastTry => f.write_str("one more wrong PIN locks the smart card"),

@@ -1,6 +1,7 @@
 //! `systemd-tpm2`: a TPM has sealed the secret, and unseals it while the machine is as it was, or for a PIN. `systemd-cryptenroll` makes
 //! such tokens, and so does [`enrol`].
 
+mod counter;
 mod enrol;
 mod fields;
 mod measure;
@@ -10,6 +11,7 @@ mod signatures;
 use atrest_secret::{Passphrase, SecretArray, SecretBytes};
 use atrest_tpm::{Bank, Device, Parent, Pcrs, Policy, Sealed, SignedPolicy, Template, Tpm, TpmError};
 
+pub use counter::{BadTpmStore, CounterError, TpmStore};
 pub use enrol::{Enrolment, KIND_NAME, enrol};
 use fields::{Fields, Primary};
 pub use measure::{VOLUME_KEY_PCR, fixed, is_there, measure};

@@ -161,7 +161,8 @@ fn begin<'a>(
             conversion.write(devices.header)?;
         }
     }
-    let volume = Luks2 { pair: HeaderPair { header, primary: None, secondary: None }, pin: None };
+    let volume =
+        Luks2 { pair: HeaderPair { header, primary: None, secondary: None }, pin: None, expected: None };
     let state = volume.metadata().reencryption()?;
     Rewriting::new(devices, volume, state, None, Some(key))?.of_part(options.part)
 }

@@ -9,6 +9,7 @@ mod locked;
 mod model;
 mod operations;
 mod pinned;
+mod pinned_store;
 mod power_loss;
 mod reencrypt;
 pub mod support;

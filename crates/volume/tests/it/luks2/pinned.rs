@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atrest_device::{BlockDevice, DeviceError, Geometry, Media, Unshared};
 use atrest_testkit::{Campaign, FaultDevice, Random};
-use atrest_volume::luks2::{HeaderPolicy, Luks2, PIN_TOKEN, PinError, Pinned, VolumeKeyId};
+use atrest_volume::luks2::{HeaderPolicy, Luks2, NewPin, PIN_TOKEN, PinError, Pinned, VolumeKeyId};
 use atrest_volume::{
     ChangeError, Credential, Devices, FormatOptions, KeyslotOptions, LockedVolume, Passphrase, PbkdfKind,
     PbkdfOptions, Priority, Relabel, UnlockError, UnlockOptions, VolumeFormat, VolumeKey,
@@ -47,7 +47,7 @@ fn formatted(options: FormatOptions) -> FaultDevice {
 }
 
 fn pinned(device: &FaultDevice) -> Pinned {
-    Luks2::read(device).expect("a header").pin(device, &key(), false, 0).expect("pins")
+    Luks2::read(device).expect("a header").pin(device, &key(), &NewPin::default()).expect("pins")
 }
 
 fn opened(device: &dyn Media, options: &UnlockOptions) -> Result<(), UnlockError> {
@@ -95,7 +95,8 @@ fn a_pinned_header_opens_and_its_changes_by_us_renew_the_pin() {
     let mut other = LockedVolume::read(&device).expect("a header");
     assert_eq!(other.remove_key(&device, &three, false), Ok(1));
     assert_eq!(opened(&device, &policy), Ok(()));
-    let again = Luks2::read(&device).expect("a header").pin(&device, &key(), false, 0).expect("pins");
+    let again =
+        Luks2::read(&device).expect("a header").pin(&device, &key(), &NewPin::default()).expect("pins");
     assert_eq!(again.counter, 7, "add, label, priority, change, remove, and both pins");
 }
 
@@ -133,7 +134,7 @@ fn another_volume_and_one_without_a_pin_are_refused_by_what_is_outside() {
     atrest_volume::format(devices, VolumeFormat::Luks2, &passphrase(), &options).expect("formats");
     let mut theirs = Luks2::read(&supplanted).expect("a header");
     let (_, their_key) = theirs.volume_key(&supplanted, &passphrase(), None).expect("opens");
-    theirs.pin(&supplanted, &their_key, false, 0).expect("pins");
+    theirs.pin(&supplanted, &their_key, &NewPin::default()).expect("pins");
     let unlock = |options: &UnlockOptions| theirs.unlock(devices, &passphrase(), options).map(drop);
     assert_eq!(unlock(&UnlockOptions::default()), Ok(()), "alone it is a good volume");
     let expected = of.key.to_string();
@@ -337,61 +338,102 @@ fn some_header(random: &mut Random) -> FaultDevice {
     device
 }
 
-/// The text with one value or name changed, one member taken away or one put in.
-fn mutated(text: &str, random: &mut Random) -> String {
-    let mut value: Value = serde_json::from_str(text).expect("JSON");
-    let mut at = &mut value;
-    loop {
-        let count = at.as_object().map_or(0, serde_json::Map::len);
-        let down = count > 0 && (random.below(8) > 0);
-        if !down {
-            break;
-        }
-        let name = {
-            let object = at.as_object().expect("an object");
-            object.keys().nth(random.below(count as u64) as usize).expect("a member").clone()
-        };
-        if random.below(24) == 0 {
-            at.as_object_mut().expect("an object").remove(&name);
-            return value.to_string();
-        }
-        at = at.as_object_mut().expect("an object").get_mut(&name).expect("a member");
+/// The ways to all values of a text, objects and lists as well.
+fn ways(value: &Value, way: &mut Vec<String>, all: &mut Vec<Vec<String>>) {
+    all.push(way.clone());
+    for (name, member) in value.as_object().into_iter().flatten() {
+        way.push(name.clone());
+        ways(member, way, all);
+        way.pop();
     }
-    *at = match at.clone() {
+}
+
+/// What somebody may put in the place of a value; nothing takes it away.
+fn others(value: &Value) -> Vec<Option<Value>> {
+    let text = |text: &str| Some(Value::from(text));
+    let mut others = match value {
         Value::Number(number) => {
             let number = number.as_u64().expect("an integer");
-            let steps = [number.wrapping_add(1), number / 2, number * 2, 0, 1, 512, 4096, 1000];
-            Value::from(steps[random.below(8) as usize])
+            let numbers = [number.wrapping_add(1), number / 2, number * 2, 0, 1, 512, 4096, 1000];
+            numbers.map(|number| Some(Value::from(number))).to_vec()
         }
         Value::String(string) => {
             let number = string.parse::<u64>().ok();
-            let strings = [
-                number.map_or_else(|| "aes-cbc-plain64".into(), |number| (number + 4096).to_string()),
-                number.map_or_else(|| "sha1".into(), |number| (number / 2).to_string()),
-                number.map_or_else(|| "cipher_null-ecb".into(), |number| (number + 8).to_string()),
-                "aes-xts-plain".into(),
-                "0".into(),
-                format!("{string}x"),
-                string.chars().rev().collect(),
-                String::new(),
-            ];
-            Value::from(strings[random.below(8) as usize].as_str())
+            let of = |other: &str, number: Option<u64>| match number {
+                Some(number) => text(&number.to_string()),
+                None => text(other),
+            };
+            vec![
+                of("aes-cbc-plain64", number.map(|number| number + 4096)),
+                of("sha1", number.map(|number| number / 2)),
+                of("cipher_null-ecb", number.map(|number| number + 8)),
+                text("aes-xts-plain"),
+                text("0"),
+                text(&format!("{string}x")),
+                text(&string.chars().rev().collect::<String>()),
+                text(""),
+            ]
         }
-        Value::Array(mut items) => {
-            match random.below(3) {
-                0 => drop(items.pop()),
-                1 => items.push(Value::from("0")),
-                _ => items.push(Value::from("allow-discards")),
-            }
-            Value::Array(items)
+        Value::Array(items) => {
+            let with = |item: &str| Some(Value::from([&items[..], &[Value::from(item)]].concat()));
+            let less = &items[..items.len().saturating_sub(1)];
+            vec![Some(Value::from(less)), with("0"), with("allow-discards")]
         }
-        Value::Object(mut members) => {
-            members.insert(format!("{}", random.below(9)), Value::from("new"));
-            Value::Object(members)
+        Value::Object(members) => {
+            let with = |name: &str| {
+                let mut members = members.clone();
+                members.insert(name.into(), Value::from("new"));
+                Some(Value::Object(members))
+            };
+            vec![with("0"), with("8"), with("new")]
         }
-        other => other,
+        _ => Vec::new(),
     };
-    value.to_string()
+    others.push(None);
+    others.retain(|other| other.as_ref() != Some(value));
+    others
+}
+
+/// The text with another value at the end of the way, or without it.
+fn with(text: &str, way: &[String], other: Option<Value>) -> Option<String> {
+    let mut value: Value = serde_json::from_str(text).expect("JSON");
+    let Some((last, above)) = way.split_last() else { return other.map(|other| other.to_string()) };
+    let parent = above.iter().fold(&mut value, |value, name| &mut value[name]);
+    let members = parent.as_object_mut().expect("an object");
+    match other {
+        Some(other) => drop(members.insert(last.clone(), other)),
+        None => drop(members.remove(last)),
+    }
+    Some(value.to_string())
+}
+
+/// Fields of the binary part, each with the bytes of it that are changed (LUKS2 On-Disk Format Specification, section 2.1).
+const BINARY: &[(&str, &[usize])] = &[
+    ("magic", &[0, 5]),
+    ("version", &[6, 7]),
+    ("size", &[8, 13, 14, 15]),
+    ("sequence", &[16, 22, 23]),
+    ("label", &[24, 25, 71]),
+    ("checksum", &[72, 77, 103]),
+    ("salt", &[104, 167]),
+    ("uuid", &[168, 203, 207]),
+    ("subsystem", &[208, 255]),
+    ("offset", &[256, 261, 263]),
+    ("padding", &[264, 447]),
+];
+
+/// Changes a byte of the binary part of both copies, or of the first one, which is the newer one then.
+fn with_byte(image: &[u8], both: bool, at: usize, bit: u8) -> FaultDevice {
+    use sha2::{Digest, Sha256};
+    let mut image = edited(image, both, str::to_string).expect("it fits").image();
+    for start in [0, 0x4000].into_iter().take(1 + usize::from(both)) {
+        let copy = &mut image[start..start + 0x4000];
+        copy[at] ^= bit;
+        copy[448..512].fill(0);
+        let sum = Sha256::digest(&copy[..]);
+        copy[448..480].copy_from_slice(&sum);
+    }
+    FaultDevice::new(image)
 }
 
 /// Whether two texts say the same, apart from the order of members and the marks of the pin, which authenticate nothing.
@@ -410,50 +452,107 @@ fn says_the_same(a: &str, b: &str) -> bool {
     said(a) == said(b)
 }
 
+/// What came of changed headers.
+#[derive(Debug, Default)]
+struct Outcomes {
+    mutants: u64,
+    by_pin: u64,
+    by_rules: u64,
+    /// They say what they said, as one copy was left or what was changed says nothing.
+    same: u64,
+}
+
+/// A header as it was pinned.
+struct Before {
+    image: Vec<u8>,
+    text: String,
+    names: [String; 3],
+    policy: HeaderPolicy,
+}
+
+impl Before {
+    fn of(image: Vec<u8>) -> Self {
+        let luks2 = Luks2::read(&FaultDevice::new(image.clone())).expect("a header");
+        let mut policy = HeaderPolicy::of(&luks2.header_pair().header);
+        policy.pinned = Some(1);
+        Self { image, text: luks2.metadata_text(), names: names(&luks2), policy }
+    }
+
+    /// Opens a changed header: by the pin or by rules it is refused, or it says the same.
+    fn check(&self, mutant: &FaultDevice, what: &str, outcomes: &mut Outcomes) {
+        outcomes.mutants += 1;
+        let Ok(locked) = LockedVolume::read(mutant) else {
+            outcomes.by_rules += 1;
+            return;
+        };
+        let luks2 = locked.luks2().expect("LUKS2");
+        let same = says_the_same(&luks2.metadata_text(), &self.text) && names(luks2) == self.names;
+        let devices = Devices::together(mutant);
+        match locked.unlock_with_key(devices, &key(), &UnlockOptions::default()) {
+            // A copy that breaks a rule leaves the other one, which is as it was.
+            Ok(_) if same => outcomes.same += 1,
+            // Without the pin it is a header that nobody pinned: the policy's matter.
+            Ok(_) => {
+                assert!(!luks2.is_pinned(), "{what}");
+                outcomes.by_rules += 1;
+            }
+            Err(UnlockError::Pin(_)) => outcomes.by_pin += 1,
+            Err(_) => outcomes.by_rules += 1,
+        }
+        // With a policy that asks for a pin, none is left that opens as something else.
+        let by = locked.unlock_with_key(devices, &key(), &by_policy(&self.policy));
+        assert!(by.is_err() || same, "by its policy: {what}");
+    }
+}
+
+fn names(luks2: &Luks2) -> [String; 3] {
+    [luks2.uuid(), luks2.label(), luks2.subsystem()].map(str::to_string)
+}
+
+/// Every field of the metadata and of the binary part, by everything that may be put in its place, in both copies and in one.
 #[test]
 fn no_header_that_was_changed_without_the_key_is_accepted() {
     const CAMPAIGN: Campaign = Campaign::new("pinned headers, changed", 2, 50);
-    const MUTANTS: u64 = 500;
-    let each = if Campaign::is_full() { MUTANTS } else { 100 };
-    let (mut mutants, mut by_pin, mut by_rules) = (0, 0, 0);
+    let (mut outcomes, mut fields) = (Outcomes::default(), 0);
     for seed in CAMPAIGN.seeds() {
         let mut random = Random::new(seed);
-        let image = some_header(&mut random).image();
-        assert_eq!(opened(&FaultDevice::new(image.clone()), &UnlockOptions::default()), Ok(()));
-        let len = image[4096..].iter().position(|byte| *byte == 0).expect("an end");
-        let before = core::str::from_utf8(&image[4096..4096 + len]).expect("text").to_string();
-        for _ in 0..each {
-            let text = mutated(&before, &mut random);
-            let both = random.below(2) == 0;
-            let Some(mutant) = edited(&image, both, |_| text.clone()) else { continue };
-            mutants += 1;
-            let Ok(locked) = LockedVolume::read(&mutant) else {
-                by_rules += 1;
-                continue;
-            };
-            let says = locked.luks2().expect("LUKS2").metadata_text();
-            let opened =
-                locked.unlock_with_key(Devices::together(&mutant), &key(), &UnlockOptions::default());
-            match opened {
-                // A copy that breaks a rule leaves the other one, which is as it was.
-                Ok(_) if says_the_same(&says, &before) => by_rules += 1,
-                Ok(_) => {
-                    // Without the pin it is a header that nobody pinned: the policy's matter.
-                    assert!(!locked.luks2().expect("LUKS2").is_pinned(), "seed {seed}: {text}");
-                }
-                Err(UnlockError::Pin(_)) => by_pin += 1,
-                Err(_) => by_rules += 1,
+        let before = Before::of(some_header(&mut random).image());
+        assert_eq!(opened(&FaultDevice::new(before.image.clone()), &UnlockOptions::default()), Ok(()));
+        let value: Value = serde_json::from_str(&before.text).expect("JSON");
+        let mut all = Vec::new();
+        ways(&value, &mut Vec::new(), &mut all);
+        for way in &all {
+            fields += 1;
+            let at = way.iter().fold(&value, |value, name| &value[name]);
+            let mut others = others(at);
+            if !Campaign::is_full() {
+                others = vec![others.swap_remove(random.index(others.len()))];
             }
-            // With a policy that asks for a pin, none is left that opens as something else.
-            let policy = Luks2::read(&FaultDevice::new(image.clone())).expect("a header");
-            let mut policy = HeaderPolicy::of(&policy.header_pair().header);
-            policy.pinned = Some(1);
-            let by = locked.unlock_with_key(Devices::together(&mutant), &key(), &by_policy(&policy));
-            assert!(by.is_err() || says_the_same(&says, &before), "seed {seed}, by its policy: {text}");
+            for other in others {
+                let what = format!("seed {seed}: {} is {other:?}", way.join("."));
+                let Some(text) = with(&before.text, way, other) else { continue };
+                for both in [true, false] {
+                    if let Some(mutant) = edited(&before.image, both, |_| text.clone()) {
+                        before.check(&mutant, &format!("{what}, both {both}"), &mut outcomes);
+                    }
+                }
+            }
+        }
+        for (name, bytes) in BINARY {
+            fields += 1;
+            for at in *bytes {
+                for (both, bit) in [(true, 1), (false, 1), (true, 0x20), (false, 0x80)] {
+                    let mutant = with_byte(&before.image, both, *at, bit);
+                    let what = format!("seed {seed}: {name} at {at}, both {both}");
+                    before.check(&mutant, &what, &mut outcomes);
+                }
+            }
         }
     }
-    println!("{mutants} mutants: {by_pin} refused by the pin, {by_rules} by rules or in one copy only");
-    assert!(by_pin > mutants / 20 && mutants > 0, "{by_pin} of {mutants}");
+    println!("{fields} fields: {outcomes:?}");
+    let Outcomes { mutants, by_pin, .. } = outcomes;
+    assert!(by_pin > mutants / 20, "{by_pin} of {mutants}");
+    assert!(!Campaign::is_full() || mutants >= 20_000, "{mutants}");
 }
 
 /// Whatever cryptsetup does to volumes that nobody pinned: they open, by a policy of themselves, and pinned, too.
@@ -481,7 +580,7 @@ fn no_header_that_cryptsetup_made_is_refused() {
             let unlocked = luks2.unlock(devices, &passphrase(), &by_policy(&policy)).map(drop);
             assert_eq!(unlocked, Ok(()), "seed {seed}");
             let (_, key) = luks2.volume_key(&device, &passphrase(), None).expect("opens");
-            let pinned = luks2.pin(&device, &key, false, 0).expect("pins");
+            let pinned = luks2.pin(&device, &key, &NewPin::default()).expect("pins");
             let again = Luks2::read(&device).expect("a header");
             let unlocked = again.unlock_with_key(devices, &key, &by_policy(&pinned.policy)).map(drop);
             assert_eq!(unlocked, Ok(()), "seed {seed}, pinned");

@@ -1,0 +1,167 @@
+//! Pinned headers whose freshness a counter of the TPM says, with a software TPM, an honest one and one that lies.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use atrest_testkit::Swtpm;
+use atrest_testkit::cryptsetup::cryptsetup;
+
+use crate::common::{CHEAP, Ran, Scratch};
+
+const STORE: &str = "--store tpm2:0x01800a01";
+
+fn at(scratch: &Scratch, place: &str, line: &str) -> Ran {
+    scratch
+        .program(env!("CARGO_BIN_EXE_atrest"))
+        .words(line)
+        .env("ATREST_TPM", place)
+        .without_terminal()
+        .run()
+        .into()
+}
+
+#[test]
+fn an_older_pinned_header_is_refused_by_the_tpm_whatever_changed_it() {
+    let mut tpm = Swtpm::new();
+    let scratch = Scratch::with_volume();
+    let run = |tpm: &Swtpm, line: &str| at(&scratch, &tpm.place(), line);
+    let decrypt = format!("decrypt vol - --key-file key {STORE}");
+    run(&tpm, &decrypt).fails(2, "the header is not pinned");
+    run(&tpm, &format!("header pin vol --key-file key {STORE}")).ok();
+    run(&tpm, &decrypt).ok();
+    cryptsetup("open --test-passphrase --key-file key vol").current_dir(scratch.as_path()).ok();
+    // Keys and the counter outlast a reset.
+    tpm.reboot();
+    run(&tpm, &decrypt).ok();
+    for (name, text) in [("new", "new"), ("newer", "newer"), ("token", r#"{"type":"some","keyslots":[]}"#)] {
+        scratch.file(name, text);
+    }
+    let cheap = CHEAP.join(" ");
+    for change in [
+        format!("key add vol --key-file key --new-key-file new {cheap}"),
+        format!("key change vol --key-file new --new-key-file newer {cheap}"),
+        "key priority vol 1 prefer --key-file key".into(),
+        "token import vol token --token-id 5 --key-file key".into(),
+        "token remove vol 5 --key-file key".into(),
+        "header set vol --label name --key-file key".into(),
+        "key remove vol --key-file newer".into(),
+        format!("key add vol --key-file key --new-key-file new --new-key-slot 2 {cheap}"),
+        "key kill vol 2 --key-file key".into(),
+        "header pin vol --key-file key".into(),
+    ] {
+        let before = scratch.read("vol");
+        run(&tpm, &format!("{change} {STORE}")).ok();
+        let after = scratch.read("vol");
+        scratch.file("vol", before.clone());
+        run(&tpm, "decrypt vol - --key-file key").ok();
+        run(&tpm, &decrypt).fails(2, "the header is an older one of this volume");
+        // Nor is anything built upon it.
+        let label = format!("header set vol --label other --key-file key {STORE}");
+        run(&tpm, &label).fails(2, "the header is an older one of this volume");
+        run(&tpm, &format!("key test vol --key-file key {STORE}")).fails(2, "an older one");
+        assert!(scratch.read("vol") == before, "{change}: nothing is written");
+        scratch.file("vol", after);
+        run(&tpm, &decrypt).ok();
+        run(&tpm, &format!("key test vol --key-file key {STORE}")).ok();
+    }
+    // A change without the store, or a cut before it was told: the next opening tells it.
+    let before = scratch.read("vol");
+    run(&tpm, "header set vol --label another --key-file key").ok();
+    scratch.file("after", scratch.read("vol"));
+    scratch.file("vol", before.clone());
+    run(&tpm, &decrypt).ok();
+    scratch.file("vol", scratch.read("after"));
+    run(&tpm, &decrypt).ok();
+    scratch.file("vol", before);
+    run(&tpm, &decrypt).fails(2, "an older one");
+    // Whoever put it back says so.
+    run(&tpm, &format!("header pin vol --key-file key {STORE}")).fails(2, "an older one");
+    run(&tpm, &format!("header pin vol --key-file key {STORE} --accept --yes")).ok();
+    run(&tpm, &decrypt).ok();
+    scratch.file("vol", scratch.read("after"));
+    run(&tpm, &decrypt).fails(2, "an older one");
+}
+
+#[test]
+fn a_counter_is_of_one_header_and_of_one_tpm() {
+    let (tpm, other) = (Swtpm::new(), Swtpm::new());
+    let scratch = Scratch::with_volume();
+    let run = |tpm: &Swtpm, line: &str| at(&scratch, &tpm.place(), line);
+    let pin = format!("header pin vol --key-file key {STORE}");
+    let decrypt = format!("decrypt vol - --key-file key {STORE}");
+    run(&tpm, &pin).ok();
+    let vol = scratch.read("vol");
+    run(&other, &decrypt).fails(2, "the TPM has no key");
+    run(&other, &format!("header pin copy --key-file key {STORE}")).fails(4, "copy");
+    scratch.file("copy", vol.clone());
+    // Its own TPM is another one then, and the header of before is refused there.
+    run(&other, &format!("header pin copy --key-file key {STORE}")).ok();
+    run(&other, &decrypt).fails(2, "the TPM's storage key is not the one");
+    run(&tpm, "decrypt vol - --key-file key --store tpm2:0x01800a02").fails(2, "names another counter");
+    for bad in ["tpm2:", "tpm2:1", "tpm2:0x81000001", "tpm2:0x01800a01x"] {
+        run(&tpm, &format!("decrypt vol - --key-file key --store {bad}")).fails(1, "tpm2:0x01800000");
+        run(&tpm, &format!("header pin vol --key-file key --store {bad}")).fails(1, "tpm2:0x01800000");
+    }
+    at(&scratch, "tcp:127.0.0.1:1", &decrypt).fails(2, "there is no TPM at 127.0.0.1:1");
+    assert!(scratch.read("vol") == vol, "nothing is written");
+    // A counter that is there already is not taken silently.
+    scratch.file("vol", vol);
+    run(&tpm, "token remove vol 0").ok();
+    run(&tpm, &decrypt).fails(2, "the header is not pinned");
+    run(&tpm, "format --yes second --size 20M --key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000")
+        .ok();
+    run(&tpm, &format!("header pin second --key-file key {STORE}")).fails(1, "has a counter at");
+    // Made anew it begins above: what was pinned with the old one is older.
+    tpm.tool("tpm2_nvundefine -C o 0x01800a01");
+    run(&tpm, &format!("header pin second --key-file key {STORE}")).ok();
+    run(&tpm, &format!("decrypt second - --key-file key {STORE}")).ok();
+    scratch.file("vol", scratch.read("copy"));
+    run(&tpm, &format!("key add second --key-file key --new-key-file key {STORE} {}", CHEAP.join(" "))).ok();
+}
+
+/// A TPM that answers everything by `answer`.
+fn liar(answer: fn(&mut TcpStream)) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = format!("tcp:{}", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.expect("a connection");
+            let mut command = [0; 4096];
+            while connection.read(&mut command).is_ok_and(|len| len > 0) {
+                answer(&mut connection);
+            }
+        }
+    });
+    place
+}
+
+#[test]
+fn a_tpm_that_refuses_or_answers_without_end_opens_nothing_within_bounded_time() {
+    let tpm = Swtpm::new();
+    let scratch = Scratch::with_volume();
+    at(&scratch, &tpm.place(), &format!("header pin vol --key-file key {STORE}")).ok();
+    let vol = scratch.read("vol");
+    let answers: [(fn(&mut TcpStream), &str); 4] = [
+        // TPM_RC_FAILURE
+        (|tpm| drop(tpm.write_all(&[0x80, 1, 0, 0, 0, 10, 0, 0, 1, 1])), "error 0x101"),
+        // Bytes without end.
+        (|tpm| while tpm.write_all(&[0x80; 4096]).is_ok() {}, "makes no sense"),
+        // A length without end, and then nothing more.
+        (|tpm| drop(tpm.write_all(&[0x80, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])), "makes no sense"),
+        // It hangs up.
+        (|tpm| drop(tpm.shutdown(std::net::Shutdown::Both)), "TPM"),
+    ];
+    for (answer, said) in answers {
+        let place = liar(answer);
+        let begun = Instant::now();
+        at(&scratch, &place, &format!("decrypt vol - --key-file key {STORE}")).fails(2, said);
+        let change = format!("header set vol --label new --key-file key {STORE}");
+        at(&scratch, &place, &change).fails(2, said);
+        assert!(begun.elapsed() < Duration::from_secs(60), "{said}: {:?}", begun.elapsed());
+    }
+    assert!(scratch.read("vol") == vol, "nothing is written");
+    // Without the store it opens: the header is as it was.
+    at(&scratch, "tcp:127.0.0.1:1", "decrypt vol - --key-file key").ok();
+}
