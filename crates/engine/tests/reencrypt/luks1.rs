@@ -141,7 +141,6 @@ fn check(device: &Arc<FaultDevice>, case: Case, plaintext: &[u8], what: &str) {
         assert_eq!(opens, Ok(*slot), "{what}");
         let found = opened(device, *slot).expect("no zone is half-written");
         assert!(case.is_of(plaintext, &found), "{what}: the plaintext differs");
-        assert_eq!(found.len(), device.image().len() - OFFSET as usize, "{what}: bytes of data");
     }
 }
 
@@ -170,6 +169,8 @@ fn a_volume_of_luks1_is_reencrypted_and_is_one_of_luks1_again() {
         check_by_debian(&device, case);
         let device = Arc::new(device);
         check(&device, case, &plaintext, &format!("{case:?}"));
+        let found = opened(&device, case.slots[0]).expect("no zone is half-written");
+        assert_eq!(found.len() as u64 + case.shift, BYTES as u64, "{case:?}");
         let info = LockedVolume::read(&*device).expect("a header").info();
         assert_eq!(info.segments[0].key_len, Some(case.to as u64));
         if case.slots == [3, 2] {
