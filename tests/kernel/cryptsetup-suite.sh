@@ -25,7 +25,7 @@ ln -s cryptsetup $root/mnt/bin/veritysetup
 ln -s cryptsetup $root/mnt/bin/integritysetup
 # Modules are the guest's, and so are the programs that load them.
 mount --bind / $root/mnt/guest
-for program in modprobe rmmod lsmod; do
+for program in modprobe rmmod lsmod modinfo; do
     printf '#!/bin/sh\nexec chroot /mnt/guest %s "$@"\n' $program > $root/mnt/bin/$program
     chmod 755 $root/mnt/bin/$program
 done

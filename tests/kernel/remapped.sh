@@ -1,12 +1,14 @@
 #!/bin/sh
 # Volumes in the middle of their re-encryption as mappings: the tables are those of cryptsetup; a mapping follows the re-encryption of its
 # volume while files on it are written, through kills and failing disks; and what one of the programs left the other goes on with. For each
-# line "NAME KIND" of /share/rewritten, with at most so many kills as /share/kills says. The rest is done where that says more than a few.
+# line "NAME KIND" of /share/rewritten, with at most so many kills as /share/kills says, on a disk of so many MiB as /share/size says. The
+# rest is done where there are more than a few kills.
 # Fails at the first difference.
 set -eu
 export LD_LIBRARY_PATH=/share
 cp /share/atrest /tmp/atrest
 most=$(cat /share/kills)
+mib=$(cat /share/size)
 atrest=/tmp/atrest
 mkdir /tmp/names && ln -s "$atrest" /tmp/names/cryptsetup
 ours=/tmp/names/cryptsetup
@@ -18,7 +20,7 @@ mkdir -p /run/cryptsetup
 cost="--pbkdf pbkdf2 --pbkdf-force-iterations 1000"
 small="--luks2-metadata-size 16k --luks2-keyslots-size 1m"
 
-truncate -s 16M /tmp/below
+truncate -s "${mib}M" /tmp/below
 loop=$(losetup -f)
 losetup "$loop" /tmp/below
 sectors=$(blockdev --getsz "$loop")
@@ -44,8 +46,8 @@ make() { # a new volume that begins to be re-encrypted as KIND says; `sum` is of
     case $kind in
     encrypt)
         begin="--encrypt --reduce-device-size 4M -c aes-xts-plain64"
-        head -c $((12 << 20)) /dev/urandom > $device
-        sum=$(head -c $((12 << 20)) $device | sha256sum)
+        head -c $((mib - 4 << 20)) /dev/urandom > $device
+        sum=$(head -c $((mib - 4 << 20)) $device | sha256sum)
         return ;;
     decrypt)
         header="--header /tmp/header"
@@ -58,7 +60,7 @@ make() { # a new volume that begins to be re-encrypted as KIND says; `sum` is of
     sector_size="--sector-size 512"
     cryptsetup luksFormat -q --type luks2 $sector_size $cost $small $header $device /share/key > /tmp/out 2>&1 || fail "$name: not made"
     cryptsetup open --key-file /share/key $header $device volume
-    head -c 8000000 /dev/urandom | dd of=/dev/mapper/volume bs=64k conv=fsync 2> /dev/null
+    head -c $((mib * 500000)) /dev/urandom | dd of=/dev/mapper/volume bs=64k conv=fsync 2> /dev/null
     sum=$(sha256sum < /dev/mapper/volume)
     cryptsetup close volume
 }
@@ -98,11 +100,11 @@ refused() { # what is suspended is no re-encryption that was cut off, and a copy
 
 while read -r name kind; do
     size=100000000
-    [ "$kind" != encrypt ] || size=$((12 << 20))
+    [ "$kind" != encrypt ] || size=$((mib - 4 << 20))
     # 1. Half done: both open it with the same tables.
     make
     begun cryptsetup
-    broken 20000 | below
+    broken $((mib * 1250)) | below
     $ours reencrypt -q --resume-only --hotzone-size 1M $header --key-file /share/key $device > /tmp/out 2>&1 && fail "$name: written to a broken disk"
     whole | below
     cryptsetup open --key-file /share/key $header $device volume > /tmp/out 2>&1 || fail "$name: cryptsetup does not open it"
@@ -129,7 +131,7 @@ while read -r name kind; do
     make
     begun $ours
     $ours open --key-file /share/key $header $device volume
-    broken 24000 | below
+    broken $((mib * 1500)) | below
     $ours reencrypt -q --resume-only --hotzone-size 1M --active-name volume $header --key-file /share/key > /tmp/out 2>&1 && fail "$name: no error"
     [ "$(dmsetup info -c --noheadings -o suspended volume)" = Active ] || fail "$name: it waits for ever"
     whole | below
@@ -169,11 +171,11 @@ name=named kind=encrypt
 for way in --init-only ""; do
     make
     $ours reencrypt -q $begin $way $cost --key-file /share/key $device volume > /tmp/out 2>&1 || fail "$name: not begun and opened"
-    same $((12 << 20)) begun
+    same $((mib - 4 << 20)) begun
     if [ -n "$way" ]; then
         cryptsetup status volume | grep -q "reencryption:  in-progress" || fail "$name: not begun"
         $ours reencrypt -q --key-file /share/key $device > /tmp/out 2>&1 || fail "$name: not gone on with"
-        same $((12 << 20)) done
+        same $((mib - 4 << 20)) done
     fi
     cryptsetup status volume | grep -q "reencryption:  in-progress" && fail "$name: not done"
     $ours close volume

@@ -47,7 +47,8 @@ const DECIDED: &[(char, &str)] = &[
 const HEADING: &str = "## Letters that differ from cryptsetup's\n";
 
 /// Options that answer a question in advance or replace what is there: none has a letter.
-const DESTROY: &[&str] = &["yes", "replace-other-volume", "replace-store", "drop-slot", "token-replace"];
+const DESTROY: &[&str] =
+    &["yes", "replace-other-volume", "replace-store", "drop-slot", "drop-others", "token-replace"];
 
 #[test]
 fn a_letter_means_what_it_means_to_cryptsetup_or_the_contract_says_that_it_does_not() {

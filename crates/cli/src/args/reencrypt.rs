@@ -63,7 +63,8 @@ pub struct ReencryptArgs {
     /// Bytes encrypted under one IV afterwards: 512, 1024, 2048 or 4096 [default: as it is].
     #[arg(long, value_name = "BYTES")]
     pub sector_size: Option<u32>,
-    /// Keep the volume key, and change the sector size or the cipher alone.
+    /// Keep the volume key, and change the sector size or the cipher alone. Of LUKS1: only make all keyslots anew, by another hash
+    /// or another cost.
     #[arg(long)]
     pub keep_key: bool,
     /// The volume key that it has, instead of a passphrase: also of a volume without keyslots. --resume needs each key that no passphrase
@@ -85,7 +86,10 @@ pub struct ReencryptArgs {
     /// Let this keyslot go, as no passphrase is given for it. May be given several times.
     #[arg(long, value_name = "N")]
     pub drop_slot: Vec<u32>,
-    /// Move the data back by so much, to give the header more room (LUKS2). What the volume has at its end is lost: shrink the filesystem
+    /// Let all keyslots go for which no passphrase is given.
+    #[arg(long, conflicts_with_all = ["decrypt", "resume", "stop", "drop_slot"])]
+    pub drop_others: bool,
+    /// Move the data back by so much, to give the header more room. What the volume has at its end is lost: shrink the filesystem
     /// in it by that first.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["decrypt", "online", "stop", "resume", "device_size", "resilience", "resilience_hash"])]
     pub reduce_device_size: Option<u64>,

@@ -75,7 +75,9 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
             match mounted.face {
                 Face::Fuse(mount) => drop(mount.unmounter().unmount()),
                 Face::Driven(driven) => driven.abandon(),
-                Face::Nbd(_) | Face::VhostUser(_) => {}
+                Face::Nbd(_) => {}
+                #[cfg(feature = "whole")]
+                Face::VhostUser(_) => {}
             }
             return Err(failure);
         }
@@ -91,7 +93,9 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     // Until the end: keys come and go while the files are served.
     let cache = match &mounted.face {
         Face::Fuse(mount) => mount.kernel_cache(),
-        Face::Driven(_) | Face::Nbd(_) | Face::VhostUser(_) => None,
+        Face::Driven(_) | Face::Nbd(_) => None,
+        #[cfg(feature = "whole")]
+        Face::VhostUser(_) => None,
     };
     let control = match mounted.keyring.zip(cache) {
         Some((keyring, cache)) => Some(tree_keys::listen(&registry, &name, keyring, cache)?),

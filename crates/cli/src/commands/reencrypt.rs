@@ -113,7 +113,7 @@ pub fn begin_reencryption<'a>(
     {
         secrets::check_kept(file)?;
     }
-    let options = reencrypt_options(args, output)?;
+    let options = reencrypt_options(args, locked, output)?;
     confirm(args, output)?;
     let at = |error: ReencryptError| not_begun(error, args.reduce_device_size).at(&args.path);
     if let Some(file) = &args.volume_key_file {
@@ -190,7 +190,9 @@ pub fn passphrases(
     if first.is_prompt() {
         let of_data: Vec<u32> = locked.info().keyslots.iter().map(|slot| slot.id).collect();
         for other in of_data.into_iter().filter(|id| *id != slot && locked.opens_data(*id)) {
-            let is_needed = !args.keep_key && !args.no_keyslots && !args.drop_slot.contains(&other);
+            let keeps = args.keep_key && locked.luks2().is_some();
+            let may_go = args.drop_others || args.drop_slot.contains(&other);
+            let is_needed = !keeps && !args.no_keyslots && !may_go;
             if is_needed && args.also_key_file.is_empty() {
                 let prompt = format!("Passphrase of keyslot {other}");
                 passphrases.push((first.read(&prompt, output)?, Some(other)));
@@ -770,8 +772,13 @@ fn devices<'a>(data: &'a Device, header: Option<&'a Device>) -> Devices<'a> {
     Devices::with_header(header.map(|header| header as &dyn Media), data)
 }
 
-pub fn reencrypt_options(args: &ReencryptArgs, output: &Output) -> Result<ReencryptOptions, Failure> {
+pub fn reencrypt_options(
+    args: &ReencryptArgs,
+    locked: &LockedVolume,
+    output: &Output,
+) -> Result<ReencryptOptions, Failure> {
     let key = match &args.new_volume_key_file {
+        None if args.keep_key && locked.luks2().is_none() => NewKey::Anew,
         None if args.keep_key => NewKey::Keep,
         None => NewKey::Random,
         Some(file) => match options::key_len(args.key_size) {
@@ -797,7 +804,10 @@ pub fn reencrypt_options(args: &ReencryptArgs, output: &Output) -> Result<Reencr
         shift: args.reduce_device_size,
         resilience: resilience(&args.zones),
         hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,
-        drop_slots: args.drop_slot.clone(),
+        drop_slots: match args.drop_others {
+            true => locked.info().keyslots.iter().map(|slot| slot.id).collect(),
+            false => args.drop_slot.clone(),
+        },
         keyslot: options::keyslot(&args.pbkdf, None, None)?,
     })
 }

@@ -8,7 +8,8 @@ use atrest_open::Device;
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::Luks2;
 use atrest_volume::luks2::reencrypt::ReencryptError;
-use atrest_volume::{ConvertError, LockedVolume, Obstacle, PbkdfKind};
+use atrest_volume::{ChangeError, ConvertError, LockedVolume, Obstacle, PbkdfKind};
+use serde_json::json;
 
 use super::bulk::Stop;
 use super::reencrypt::{begun_only, confirm, passphrases, reencrypt_options, rewrite};
@@ -26,22 +27,21 @@ pub fn reencrypt(
     output: &Output,
 ) -> Result<(), Failure> {
     let path = &args.path;
-    let options = reencrypt_options(args, output)?;
+    let options = reencrypt_options(args, locked, output)?;
     let refused =
         |what: &str| Err(Failure::parameters(format!("{what} is not for LUKS1")).at(path).hint(ONLY_LUKS2));
     if args.sector_size.is_some_and(|bytes| bytes != 512) {
         return refused("a sector size other than 512 bytes");
     }
-    if args.reduce_device_size.is_some() {
-        return refused("data that moves");
-    }
     if args.no_keyslots || args.volume_key_file.is_some() {
         return refused("a re-encryption without keyslots");
     }
-    if args.keep_key {
-        return Err(Failure::parameters("with its key kept, nothing of a LUKS1 volume would change")
-            .at(path)
-            .hint("`atrest key change` makes a keyslot anew"));
+    if args.keep_key && (args.cipher.is_some() || args.reduce_device_size.is_some()) {
+        return Err(Failure::parameters(
+            "with its key kept, only the keyslots of a LUKS1 volume are made anew",
+        )
+        .at(path)
+        .hint("leave out --keep-key"));
     }
     if options.keyslot.pbkdf.kind.is_some_and(|kind| kind != PbkdfKind::Pbkdf2) {
         return refused("another key derivation than PBKDF2");
@@ -54,9 +54,17 @@ pub fn reencrypt(
     let spinner = progress::spinner("deriving the keys", output);
     let begun = begin_luks1(data, header.map(|header| header as &dyn Media), &given, options);
     spinner.finish_and_clear();
-    let rewriting = begun.map_err(|error| not_begun(error).at(path))?;
+    let mut rewriting = begun.map_err(|error| not_begun(error).at(path))?;
     if args.init_only {
         return begun_only(&rewriting, path, output);
+    }
+    if args.keep_key {
+        // The data would be the same.
+        rewriting.finish().map_err(|error| Failure::from(error).at(path))?;
+        drop(rewriting);
+        end(on, path)?;
+        return output
+            .done(&json!({ "event": "done" }), &format!("{}: its keyslots are made anew", path.display()));
     }
     rewrite(rewriting, path, &args.zones, None, &stop, output)?;
     end(on, path)
@@ -86,7 +94,13 @@ pub fn end_interrupted(luks2: &Luks2, header: &dyn Media, path: &Path) -> Result
 fn not_begun(error: Luks1Error) -> Failure {
     let no_room = match &error {
         Luks1Error::Convert(ConvertError::Cannot(Obstacle::NoRoom)) => true,
-        Luks1Error::Reencrypt(error) => matches!(**error, ReencryptError::NoRoom | ReencryptError::Change(_)),
+        Luks1Error::Reencrypt(error) => match &**error {
+            ReencryptError::NoRoom => true,
+            ReencryptError::Change(error) => {
+                matches!(**error, ChangeError::NoRoomForKeyslot { .. } | ChangeError::NoFreeKeyslot)
+            }
+            _ => false,
+        },
         _ => false,
     };
     let text = error.to_string();

@@ -11,7 +11,9 @@ use atrest_attach::dm::Mapping;
 use atrest_attach::nbd::BindError;
 use atrest_attach::serve::{self, Background, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
 use atrest_attach::session::{CloseError, Entry, Kind, Registration, Registry, SessionError, Watched};
-use atrest_attach::{fuse, nbd, vhost_user};
+#[cfg(feature = "whole")]
+use atrest_attach::vhost_user;
+use atrest_attach::{fuse, nbd};
 use atrest_device::BlockDevice;
 use atrest_engine::reencrypt::RewriteError;
 use atrest_volume::Volume;
@@ -248,6 +250,7 @@ fn stand_up(
         (Some(directory), _) => {
             Some(Face::Fuse(fuse::mount(disk.clone(), directory, &fuse::Options::default())?))
         }
+        #[cfg(feature = "whole")]
         (None, Some(socket)) => {
             let name = args.name.as_deref().map(OsStr::new).or(path.file_stem());
             let id = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -256,6 +259,11 @@ fn stand_up(
                 options.workers = options.workers.max(STORE_WORKERS);
             }
             Some(Face::VhostUser(vhost_user::Server::bind(disk.clone(), socket, options)?))
+        }
+        #[cfg(not(feature = "whole"))]
+        (None, Some(_)) => {
+            return Err(Failure::parameters("this program serves no virtual machines")
+                .hint("`atrest open --vhost-user` does"));
         }
         (None, None) => None,
     };
@@ -308,6 +316,7 @@ pub fn kind_of(face: &Face) -> Kind {
         Face::Nbd(server) => Kind::of_server(server),
         Face::Fuse(mount) => Kind::of_mount(mount),
         Face::Driven(driven) => Kind::of_driven(driven),
+        #[cfg(feature = "whole")]
         Face::VhostUser(server) => Kind::of_disk(server),
     }
 }
@@ -321,6 +330,7 @@ pub fn ready_json(face: &Face, registration: &Registration) -> Value {
         Face::Driven(driven) => {
             json!({ "event": "ready", "name": name, "path": path_text(driven.directory()) })
         }
+        #[cfg(feature = "whole")]
         Face::VhostUser(server) => {
             json!({ "event": "ready", "name": name, "socket": path_text(server.socket()) })
         }

@@ -87,6 +87,7 @@ pub fn apply(command: &mut Command, config: &Config, output: &Output) -> Result<
             let loses = args.decrypt
                 || args.reduce_device_size.is_some()
                 || args.no_keyslots
+                || args.drop_others
                 || !args.drop_slot.is_empty();
             let does = if loses { Destroys("reencrypt") } else { Works };
             if let Some(volume) = names.volume(&mut args.path, does)? {

@@ -12,6 +12,7 @@ mod dump;
 mod fvault2;
 mod line;
 mod option;
+mod reencrypted;
 pub mod report;
 mod tcrypt;
 mod translate;

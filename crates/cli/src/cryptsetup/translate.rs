@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::action::Action;
 use super::option::{WITHOUT_EFFECT, WITHOUT_MEANS};
+use super::reencrypted;
 use super::words::Request;
 use crate::args::header::LuksVersion;
 use crate::commands::header::is_luks_of;
@@ -883,6 +884,7 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         return Err(Failure::parameters("reencrypt --integrity can't be done here yet")
             .hint("Debian's cryptsetup does it"));
     }
+    reencrypted::check(line.request)?;
     if line.request.has("active-name") {
         return reencrypt_served(line);
     }
@@ -923,6 +925,7 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
             if !resumes {
                 line.pass(KEYSLOT);
                 line.pass(&["cipher", "sector-size", "keep-key", "key-slot", "reduce-device-size"]);
+                drop_others(line);
                 new_key(line)?;
                 match line.request.has("reduce-device-size") {
                     // Where data moves, that is how it survives.
@@ -978,6 +981,7 @@ fn reencrypt_served(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
                 "resilience-hash",
             ]);
             line.pass(KEYSLOT);
+            drop_others(line);
             new_key(line)?;
             resilience(line);
         }
@@ -987,6 +991,13 @@ fn reencrypt_served(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.secret();
     line.operands([name]);
     Ok(line.words.split_off(0))
+}
+
+/// The keyslot that is named is the only one of the new key.
+fn drop_others(line: &mut Line<'_>) {
+    if line.request.has("key-slot") && !line.request.has("decrypt") {
+        line.words(&["--drop-others"]);
+    }
 }
 
 /// How long the new volume key is, and that it has no keyslots. `--key-size` is of the volume key that is given, if one is.

@@ -88,6 +88,7 @@ const RARE: &[(&str, &[&str])] = &[
             "new_volume_key_file",
             "no_keyslots",
             "drop_slot",
+            "drop_others",
         ],
     ),
 ];

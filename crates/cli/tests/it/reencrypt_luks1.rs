@@ -16,8 +16,10 @@ fn stage(options: &str) -> (Scratch, String) {
         same() { rm -f out; $ATREST decrypt --quiet --key-file key vol out; cmp plain out; theirs isLuks --type luks1 vol; }; \
         vk() { theirs luksDump --dump-volume-key -d key vol | tail -4; }; ";
     let script = format!(
-        "head -c 3002368 /dev/urandom > plain; truncate -s 5099520 vol; chmod 600 key other; \
+        "truncate -s 5099520 vol; chmod 600 key other; \
          theirs luksFormat --type luks1 {options} --pbkdf-force-iterations 1000 vol key; \
+         offset=$(theirs luksDump vol | sed -n 's/^Payload offset://p'); \
+         head -c $((5099520 - offset * 512)) /dev/urandom > plain; \
          theirs luksAddKey -d key -S 3 --pbkdf-force-iterations 1000 vol other; \
          $ATREST encrypt --quiet --key-file key plain vol; same; "
     );
@@ -36,6 +38,50 @@ fn a_volume_of_luks1_has_a_new_key_and_its_keyslots_afterwards() {
             theirs luksKillSlot -d key vol 3; named; theirs open --test-passphrase -S 0 -d key vol; same";
         scratch.bash(&format!("{head}{script}")).ok();
     }
+}
+
+/// The eight longer keyslots of LUKS1 have no room before the data, which moves.
+#[test]
+fn data_of_luks1_moves_back_where_a_longer_key_needs_room() {
+    let (scratch, head) = stage("-s 128 -c aes-cbc-essiv:sha256 --align-payload 2048");
+    let script = "theirs luksKillSlot -d key vol 3; cp vol was; cp plain all; head -c -524288 all > plain; \
+        if $ATREST reencrypt --key-file key --key-size 256 $C vol; then exit 9; fi; cmp vol was; \
+        for by in \
+            'named -s 256 --reduce-device-size 1024S' \
+            '$ATREST --yes reencrypt --key-file key --key-size 256 --reduce-device-size 512K $C vol' \
+            'named -s 256 --init-only --reduce-device-size 512K; theirs isLuks --type luks2 vol; ./cryptsetup reencrypt -q -d key --resume-only vol'; \
+        do cp was vol; eval \"$by\"; same; theirs open --test-passphrase -S 0 -d key vol; \
+            theirs luksDump vol | grep -q 'Payload offset:.*3072'; theirs luksDump vol | grep -q 'MK bits:.*256'; \
+        done";
+    scratch.bash(&format!("{head}{script}")).ok();
+}
+
+#[test]
+fn keyslots_of_luks1_are_made_anew_for_the_key_that_it_has() {
+    let (scratch, head) = stage("-s 512 -h sha1");
+    let script = "before=$(vk); cp vol was; spec() { theirs luksDump vol | sed -n 's/^Hash spec:[[:space:]]*//p'; }; \
+        kept() { test \"$before\" = \"$(vk)\"; cmp -i 2097152 was vol; same; }; \
+        ours --keep-key --hash sha512; kept; opens; test $(spec) = sha512; \
+        theirs luksKillSlot -d key vol 3; \
+        named --keep-key --hash sha256 --pbkdf-force-iterations 1001; kept; test $(spec) = sha256; \
+        theirs luksDump vol | grep -q 'Iterations:.*1001'; cp vol still; \
+        if named --keep-key --pbkdf-force-iterations 999; then exit 9; fi; cmp vol still; \
+        named --keep-key --init-only; theirs isLuks --type luks2 vol; \
+        ./cryptsetup reencrypt -q -d key --resume-only vol; kept";
+    scratch.bash(&format!("{head}{script}")).ok();
+}
+
+/// Also where eight keyslots leave no room for another.
+#[test]
+fn a_keyslot_that_is_named_is_the_only_one_afterwards() {
+    let (scratch, head) = stage("-s 512");
+    let script = "used() { theirs luksDump vol | grep -c 'Key Slot.*ENABLED'; }; cp vol was; \
+        ./cryptsetup reencrypt -q -d other -S 3 $C vol; test $(used) = 1; theirs open --test-passphrase -S 3 -d other vol; \
+        rm -f out; $ATREST decrypt --quiet --key-file other vol out; cmp plain out; \
+        cp was vol; for slot in 1 2 4 5 6 7; do theirs luksAddKey -d key -S $slot --pbkdf-force-iterations 1000 vol key; done; \
+        cp vol still; if ours; then exit 9; fi; cmp vol still; \
+        test $(used) = 8; named -S 0; test $(used) = 1; theirs open --test-passphrase -S 0 -d key vol; same";
+    scratch.bash(&format!("{head}{script}")).ok();
 }
 
 #[test]
@@ -68,7 +114,11 @@ fn what_luks1_does_not_have_is_refused_and_nothing_is_written() {
     };
     let both = ["--key-file", "key", "--also-key-file", "other"];
     refused(&[&both[..], &["--sector-size", "4096"]].concat(), 1, "not for LUKS1");
-    refused(&[&both[..], &["--keep-key"]].concat(), 1, "nothing of a LUKS1 volume would change");
+    refused(
+        &[&both[..], &["--keep-key", "--cipher", "aes-xts-plain64"]].concat(),
+        1,
+        "with its key kept, only",
+    );
     refused(&[&both[..], &["--pbkdf", "argon2id"]].concat(), 1, "not for LUKS1");
     refused(&["--key-file", "key"], 1, "no passphrase was given for keyslots [3]");
     scratch.file("wrong", "wrong");

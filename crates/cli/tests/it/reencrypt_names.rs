@@ -192,3 +192,36 @@ fn a_volume_without_keyslots_is_reencrypted_by_its_volume_key() {
         cp was vol; rm h; ours reencrypt -q --decrypt --volume-key-file old --header h vol; cmp -n 3000000 plain vol";
     scratch.bash(&format!("{head}{script}")).ok();
 }
+
+#[test]
+fn a_keyslot_keeps_its_key_derivation_and_the_one_that_is_named_is_the_only_one() {
+    let (scratch, head) = stage();
+    let script = "dump() { theirs luksDump vol; }; \
+        ours reencrypt $O -i 50 vol; dump | grep -q 'PBKDF:.*pbkdf2'; \
+        theirs luksAddKey -q -d key -S 7 $C vol plain --new-keyfile-size 20; \
+        no ours reencrypt $O $C vol; ours reencrypt $O $C -S 1 vol; \
+        test $(dump | grep -c 'luks2$') = 1; theirs open --test-passphrase -d key vol; \
+        no theirs open --test-passphrase -d plain -l 20 vol; \
+        $ATREST decrypt --quiet --key-file key vol out; cmp -n 3000000 plain out; rm out";
+    scratch.bash(&format!("{head}{script}")).ok();
+}
+
+/// What the header says counts; nothing is written where the options say something else.
+#[test]
+fn another_type_or_another_work_than_the_volume_has_is_refused() {
+    let (scratch, head) = stage();
+    let refused = "refused() { cp vol still; no ours reencrypt $O \"$@\"; cmp vol still; test ! -e h; }; ";
+    let script = "cp was vol; refused --type luks1 vol; refused --encrypt --type luks1 --reduce-device-size 4M vol; \
+        head -c 9000000 plain > bare; refused --encrypt --type luks1 --reduce-device-size 4M bare; cmp plain bare; \
+        for kind in datashift datashift-checksum; do refused --resilience $kind vol; done; \
+        for kind in none datashift; do refused --decrypt --header h --resilience $kind vol; done; \
+        ours reencrypt $O $C --init-only vol; \
+        refused --decrypt vol; refused --decrypt --header h vol; refused --encrypt --reduce-device-size 4M vol; \
+        for kind in datashift datashift-journal; do refused --resilience $kind vol; done; \
+        ours reencrypt $O --type luks2 --resilience journal vol; \
+        cp plain bare; truncate -s 24M bare; ours reencrypt $O $C --encrypt --init-only --reduce-device-size 4M bare; \
+        cp bare vol; refused --decrypt vol; for kind in none journal datashift-checksum; do refused --resilience $kind vol; done; \
+        ours reencrypt $O --resilience datashift vol; \
+        $ATREST decrypt --quiet --key-file key vol out; cmp -n 3000000 plain out; rm out";
+    scratch.bash(&format!("{head}{refused}{script}")).ok();
+}

@@ -79,7 +79,20 @@ pub fn begin_luks1<'a>(
     keyslot.pbkdf.kind.get_or_insert(PbkdfKind::Pbkdf2);
     (keyslot.pbkdf.hash, keyslot.af_hash) = (hash, hash);
     let offset = info.segments.first().map_or(0, |segment| segment.offset);
-    rehearse(devices, header.is_some(), offset, passphrases, &options)?;
+    // Where data moves back, the header of LUKS1 may reach into what it leaves free.
+    // intended: a shift beyond all devices is refused as such when the re-encryption begins.
+    let room = offset.saturating_add(options.shift.unwrap_or(0));
+    let rehearsed = |early: &[u32]| rehearse(devices, header.is_some(), room, passphrases, &options, early);
+    match rehearsed(&[]) {
+        Ok(()) => {}
+        // What may go makes room before it begins, if that is enough.
+        Err(_) if !options.drop_slots.is_empty() => {
+            let early = not_carried(devices.header, passphrases, &options.drop_slots)?;
+            rehearsed(&early)?;
+            drop_early(devices.header, &early)?;
+        }
+        Err(error) => return Err(error),
+    }
     let locked = convert_meanwhile(devices.header)?;
     let luks2 = locked.luks2().ok_or(OpenError::NotLuks)?;
     Ok(luks2.begin_reencryption(devices, passphrases, &options)?)
@@ -113,22 +126,53 @@ fn ended(header: &dyn Media) -> Result<LockedVolume, ConvertError> {
     convert(header, VolumeFormat::Luks1)
 }
 
-/// Does all of it to a copy of the header.
+/// Those of `slots` that are in use and that no passphrase here opens.
+fn not_carried(
+    header: &dyn Media,
+    passphrases: &[(&Passphrase, Option<u32>)],
+    slots: &[u32],
+) -> Result<Vec<u32>, Luks1Error> {
+    let locked = LockedVolume::read(header)?;
+    let mut early: Vec<u32> = locked.info().keyslots.iter().map(|keyslot| keyslot.id).collect();
+    early.retain(|slot| slots.contains(slot));
+    for (passphrase, slot) in passphrases {
+        let (opened, _) = locked.volume_key(header, passphrase, *slot).map_err(ReencryptError::from)?;
+        early.retain(|slot| *slot != opened);
+    }
+    Ok(early)
+}
+
+/// Removes keyslots of the old key that are not carried over.
+fn drop_early(header: &dyn Media, slots: &[u32]) -> Result<(), Luks1Error> {
+    let mut locked = LockedVolume::read(header)?;
+    for slot in slots {
+        locked
+            .kill_slot(header, *slot, false)
+            .map_err(|error| Luks1Error::from(ReencryptError::from(error)))?;
+    }
+    Ok(())
+}
+
+/// Does all of it to a copy of the header, from which the keyslots in `early` are removed first.
 fn rehearse(
     devices: Devices<'_>,
     detached: bool,
-    offset: u64,
+    room: u64,
     passphrases: &[(&Passphrase, Option<u32>)],
     options: &ReencryptOptions,
+    early: &[u32],
 ) -> Result<(), Luks1Error> {
-    let header = HeaderCopy::of(devices.header, if detached { 0 } else { offset })?;
+    let header = HeaderCopy::of(devices.header, if detached { 0 } else { room })?;
     let (size, geometry) = (devices.data.size(), devices.data.geometry());
     let data = HeaderCopy { bytes: Mutex::default(), size, geometry };
     let copies = if detached { Devices::detached(&header, &data) } else { Devices::together(&header) };
-    let pbkdf = PbkdfOptions { forced_iterations: Some(FEW), ..options.keyslot.pbkdf.clone() };
+    // Too few are refused here, too.
+    let few = options.keyslot.pbkdf.forced_iterations.map_or(FEW, |forced| forced.min(FEW));
+    let pbkdf = PbkdfOptions { forced_iterations: Some(few), ..options.keyslot.pbkdf.clone() };
     let (key, key_len) = match &options.key {
         NewKey::Random => (NewKey::Random, options.key_len),
         NewKey::Keep => (NewKey::Keep, options.key_len),
+        NewKey::Anew => (NewKey::Anew, options.key_len),
         NewKey::Given(key) => (NewKey::Given(VolumeKey::copy_from(key.expose())), options.key_len),
     };
     let quick = ReencryptOptions {
@@ -144,6 +188,7 @@ fn rehearse(
         shift: options.shift,
         drop_slots: options.drop_slots.clone(),
     };
+    drop_early(&header, early)?;
     let locked = convert_meanwhile(&header)?;
     let luks2 = locked.luks2().ok_or(OpenError::NotLuks)?;
     let mut begun = luks2.begin_reencryption(copies, passphrases, &quick)?;

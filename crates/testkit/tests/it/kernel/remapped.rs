@@ -9,8 +9,9 @@ use atrest_testkit::{Campaign, Random, Scratch};
 
 /// What is done to a volume. One by turns is the sample.
 const KINDS: [&str; 5] = ["key", "encrypt", "cipher", "decrypt", "sector"];
-/// How often each is killed at most, in the sample and in the campaign. Programs start slowly under emulation.
-const KILLS: (u32, u32) = (4, 60);
+/// How often each is killed at most, and the MiB of its disk, in the sample and in the campaign. Programs are slow under emulation.
+const SAMPLE: (u32, u32) = (2, 8);
+const WHOLE: (u32, u32) = (60, 16);
 
 #[test]
 fn a_mapping_follows_the_reencryption_of_its_volume_as_with_cryptsetup() {
@@ -23,8 +24,9 @@ fn a_mapping_follows_the_reencryption_of_its_volume_as_with_cryptsetup() {
     let kinds = Campaign::matrix("kinds of re-encryption that a mapping follows", 1).chosen(&KINDS);
     let lines: String = kinds.iter().map(|kind| format!("{kind} {kind}\n")).collect();
     fs::write(share.path("rewritten"), lines).expect("write the list");
-    let kills = if Campaign::is_full() { KILLS.1 } else { KILLS.0 };
+    let (kills, size) = if Campaign::is_full() { WHOLE } else { SAMPLE };
     fs::write(share.path("kills"), kills.to_string()).expect("write a number");
+    fs::write(share.path("size"), size.to_string()).expect("write a number");
     let told = Kernel::script("remapped.sh").share(share.as_path()).ok("").text();
     let done = |end: &str| told.lines().filter(|line| line.ends_with(end)).count();
     assert_eq!((done("same, and gone on with"), done(" kills")), (kinds.len(), kinds.len()), "{told}");

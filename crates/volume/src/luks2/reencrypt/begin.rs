@@ -4,7 +4,7 @@
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
 use atrest_device::Media;
 use atrest_format::luks2::{
-    Area, AreaKind, Checksums, Digest, DigestKind, Keyslot, KeyslotKind, Metadata, Priority,
+    Area, AreaKind, Checksums, Digest, DigestKind, Kdf, Keyslot, KeyslotKind, Metadata, Priority,
     ReencryptDirection, ReencryptMode, Requirement, Resilience, SALT_LEN, Segment, SegmentKind, Shift,
     area_size,
 };
@@ -17,8 +17,8 @@ use crate::luks2::keyslot::{self, Plan, Sealed};
 use crate::luks2::session::Session;
 use crate::luks2::{Luks2, create};
 use crate::{
-    ChangeError, Devices, FormatError, KeyslotOptions, OptionError, Passphrase, PbkdfKind, UnlockError,
-    VolumeKey,
+    ChangeError, Devices, FormatError, KeyslotOptions, OptionError, Passphrase, Pbkdf, PbkdfKind,
+    PbkdfOptions, UnlockError, VolumeKey,
 };
 
 /// How a hot zone is to survive.
@@ -41,6 +41,8 @@ pub enum NewKey {
     Random,
     /// The one that the volume has, with its keyslots: the data unit or the cipher changes.
     Keep,
+    /// The one that the volume has, in new keyslots.
+    Anew,
     /// This one.
     Given(VolumeKey),
 }
@@ -284,7 +286,8 @@ fn new_key(
 ) -> Result<VolumeKey, ReencryptError> {
     match &options.key {
         NewKey::Keep if options.without_keyslots => Err(ReencryptError::NotKept),
-        NewKey::Keep => Ok(VolumeKey::copy_from(old.expose())),
+        NewKey::Anew if slots.is_empty() => Err(ReencryptError::NotKept),
+        NewKey::Keep | NewKey::Anew => Ok(VolumeKey::copy_from(old.expose())),
         NewKey::Given(new) if new == old => Err(ReencryptError::SameKey),
         NewKey::Given(new) => Ok(VolumeKey::copy_from(new.expose())),
         NewKey::Random if slots.is_empty() => Err(ReencryptError::NotKept),
@@ -341,9 +344,19 @@ impl<'o> Beginning<'o> {
             return Ok(id);
         }
         let (area_cipher, area_key_len) = create::area_cipher(self.options, Some(&target.cipher), key.len())?;
-        let pbkdf =
-            self.options.pbkdf.resolve::<ChangeError>(PbkdfKind::Argon2id, Hash::Sha256, area_key_len)?;
+        let mut resolved: Vec<(PbkdfKind, Pbkdf)> = Vec::new();
         for (old, passphrase) in slots {
+            let kind = self.kind_like(*old);
+            let pbkdf = match resolved.iter().find(|(known, _)| *known == kind) {
+                Some((_, pbkdf)) => *pbkdf,
+                None => {
+                    // Calibrated by the clock, which takes seconds: once for each kind.
+                    let pbkdf =
+                        self.options.pbkdf.resolve::<ChangeError>(kind, Hash::Sha256, area_key_len)?;
+                    resolved.push((kind, pbkdf));
+                    pbkdf
+                }
+            };
             let slot = self.metadata.free_keyslot().ok_or(ChangeError::NoFreeKeyslot)?;
             // intended: no area is large enough for a key that is longer than 4 GiB.
             let needs = area_size(u32::try_from(key.len()).unwrap_or(u32::MAX));
@@ -372,6 +385,19 @@ impl<'o> Beginning<'o> {
             self.sealed.push(sealed);
         }
         Ok(id)
+    }
+
+    /// The kind of key derivation that a keyslot has, for the one that takes its place, unless anything is said of that.
+    fn kind_like(&self, slot: u32) -> PbkdfKind {
+        let PbkdfOptions { forced_iterations: None, memory_kib: None, lanes: None, .. } = &self.options.pbkdf
+        else {
+            return PbkdfKind::Argon2id;
+        };
+        match self.metadata.keyslot(slot).map(|keyslot| &keyslot.kind) {
+            Some(KeyslotKind::Luks2 { kdf: Kdf::Pbkdf2 { .. }, .. }) => PbkdfKind::Pbkdf2,
+            Some(KeyslotKind::Luks2 { kdf: Kdf::Argon2i(_), .. }) => PbkdfKind::Argon2i,
+            _ => PbkdfKind::Argon2id,
+        }
     }
 
     pub(super) fn resilience(&self, kind: ResilienceKind, hash: Option<Hash>, block: u32) -> Resilience {
