@@ -137,13 +137,15 @@ fn liar(answer: fn(&mut TcpStream)) -> String {
     place
 }
 
+type Answer = fn(&mut TcpStream);
+
 #[test]
 fn a_tpm_that_refuses_or_answers_without_end_opens_nothing_within_bounded_time() {
     let tpm = Swtpm::new();
     let scratch = Scratch::with_volume();
     at(&scratch, &tpm.place(), &format!("header pin vol --key-file key {STORE}")).ok();
     let vol = scratch.read("vol");
-    let answers: [(fn(&mut TcpStream), &str); 4] = [
+    let answers: [(Answer, &str); 4] = [
         // TPM_RC_FAILURE
         (|tpm| drop(tpm.write_all(&[0x80, 1, 0, 0, 0, 10, 0, 0, 1, 1])), "error 0x101"),
         // Bytes without end.
