@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What becomes of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ impl Manner {
 const BUSY: &[u8] = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n";
 /// A request that is reordered waits up to so many milliseconds.
 const LONGEST: u64 = 60;
+/// Only where a test fails does a request wait so long at the gate.
+const GATED: Duration = Duration::from_secs(30);
 
 /// What went through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,6 +83,10 @@ struct Shared {
     answered: AtomicU64,
     held: AtomicUsize,
     reordered: AtomicU64,
+    /// Requests that have met each manner.
+    met: [AtomicU64; Manner::ALL.len()],
+    /// So many requests for ranges must be here at once before the first of them goes on; 0 if none waits.
+    gate: AtomicUsize,
 }
 
 impl S3Proxy {
@@ -103,6 +109,8 @@ impl S3Proxy {
             answered: AtomicU64::new(u64::MAX),
             held: AtomicUsize::new(0),
             reordered: AtomicU64::new(1),
+            met: Default::default(),
+            gate: AtomicUsize::new(0),
         });
         let served = Arc::clone(&shared);
         thread::spawn(move || {
@@ -128,6 +136,16 @@ impl S3Proxy {
     /// From now on answers come in this manner.
     pub fn answer(&self, manner: Manner) {
         self.shared.manner.store(manner as u8, Ordering::SeqCst);
+    }
+
+    /// How many requests have met a manner until now: what came before it, or is of another kind than it concerns, has not.
+    pub fn met(&self, manner: Manner) -> u64 {
+        self.shared.met[usize::from(manner as u8)].load(Ordering::SeqCst)
+    }
+
+    /// The next requests for ranges wait until so many of them are here at once. Then all go on, and so do those behind them.
+    pub fn gather(&self, ranges: usize) {
+        self.shared.gate.store(ranges, Ordering::SeqCst);
     }
 
     /// From now on the answers to so many requests come. The server carries the others out, and nobody hears of it.
@@ -221,6 +239,19 @@ impl Shared {
         Manner::ALL[usize::from(self.manner.load(Ordering::SeqCst))]
     }
 
+    /// A request has met a manner.
+    fn meets(&self, manner: Manner) {
+        self.met[usize::from(manner as u8)].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A request for a range waits for others.
+    fn pass_gate(&self) {
+        let begun = Instant::now();
+        while self.gate.load(Ordering::SeqCst) > 0 && begun.elapsed() < GATED {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn serve(&self, client: TcpStream) -> io::Result<()> {
         thread::sleep(self.delay());
         let server = TcpStream::connect(("127.0.0.1", self.to))?;
@@ -253,15 +284,18 @@ impl Shared {
             }
             let (manner, mut again) = (self.manner(), None);
             if manner == Manner::Refused {
+                self.meets(manner);
                 copy(from_client, &mut io::sink(), request.len().unwrap_or(0))?;
                 to_client.write_all(BUSY)?;
                 continue;
             }
             if manner == Manner::Reordered {
+                self.meets(manner);
                 let number = self.reordered.fetch_add(1, Ordering::SeqCst);
                 thread::sleep(Duration::from_millis((number.wrapping_mul(2_654_435_761) >> 7) % LONGEST));
             }
             if manner == Manner::Twice {
+                self.meets(manner);
                 let mut body = Vec::new();
                 copy(from_client, &mut body, request.len().unwrap_or(0))?;
                 let first = [request.text().as_bytes(), &body].concat();
@@ -276,7 +310,10 @@ impl Shared {
                 }
                 again = Some(body);
             }
-            let _range = request.value("range").map(|_| Range::begin(self));
+            let range = request.value("range").map(|_| Range::begin(self));
+            if range.is_some() {
+                self.pass_gate();
+            }
             to_server.write_all(request.text().as_bytes())?;
             let sent = match (again.take(), request.is_chunked()) {
                 (Some(body), _) => copy(&mut &body[..], to_server, body.len() as u64)?,
@@ -301,9 +338,13 @@ impl Shared {
                 return Ok(());
             }
             if manner == Manner::RefusedAndDone {
+                self.meets(manner);
                 to_client.write_all(BUSY)?;
                 // What the server has said goes nowhere, and so does this connection to it.
                 return Ok(());
+            }
+            if self.manner() == Manner::Silent {
+                self.meets(Manner::Silent);
             }
             while self.manner() == Manner::Silent {
                 thread::sleep(Duration::from_millis(5));
@@ -318,9 +359,11 @@ impl Shared {
                 _ => None,
             };
             if let Some(len) = half {
-                if self.manner() == Manner::HalfWithoutLength {
+                let manner = self.manner();
+                if manner == Manner::HalfWithoutLength {
                     answer.without("content-length");
                 }
+                self.meets(manner);
                 to_client.write_all(answer.text().as_bytes())?;
                 copy(from_server, to_client, len / 2)?;
                 return Ok(());
@@ -333,6 +376,7 @@ impl Shared {
                 (false, false, None) => io::copy(from_server, to_client)?,
             };
             self.received.fetch_add(received, Ordering::SeqCst);
+            drop(range);
         }
         Ok(())
     }
@@ -345,6 +389,9 @@ impl<'a> Range<'a> {
     fn begin(shared: &'a Shared) -> Self {
         let now = shared.ranges.fetch_add(1, Ordering::SeqCst) + 1;
         shared.most_ranges.fetch_max(now, Ordering::SeqCst);
+        if now >= shared.gate.load(Ordering::SeqCst) {
+            shared.gate.store(0, Ordering::SeqCst);
+        }
         Self(shared)
     }
 }

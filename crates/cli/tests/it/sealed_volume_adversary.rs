@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use atrest_device::BlockDevice;
 use atrest_nbd::{Export, Options, Uri};
-use atrest_testkit::{Manner, S3Proxy, S3Server};
+use atrest_testkit::{Manner, S3Proxy, S3Server, wait_until};
 
 use crate::common::{CHEAP, Scratch};
 use crate::sealed_volume_hangs::through;
@@ -16,6 +16,8 @@ const BLOCK: usize = 4096;
 const WRITERS: usize = 4;
 /// Blocks of each writer.
 const EACH: usize = 6;
+/// A block that is read from the store in each round, so far from the others that nobody fetches it ahead.
+const COLD: usize = 4095;
 
 fn contents(at: usize, version: u8) -> Vec<u8> {
     (0..BLOCK).map(|byte| (byte * 31 + at * 7 + usize::from(version) * 101) as u8 | 1).collect()
@@ -29,7 +31,7 @@ fn what_was_flushed_is_there_whatever_the_store_did_before_it_behaved() {
     scratch.file("key", b"correct horse\n");
     let url = format!("s3://{}/v", S3Server::BUCKET);
     let run = |words: &[&str]| through(&server, &proxy, &scratch, &[words, &OPTIONS].concat()).ok();
-    run(&[&["format", &url, "--type", "sealed", "--size", "1M"], &CHEAP[..]].concat());
+    run(&[&["format", &url, "--type", "sealed", "--size", "16M"], &CHEAP[..]].concat());
     let name = format!("adversary-{}", std::process::id());
     let open = || {
         run(&["open", &url, "--nbd", "--daemon", "--name", &name, "--patience", "60"]);
@@ -54,8 +56,9 @@ fn what_was_flushed_is_there_whatever_the_store_did_before_it_behaved() {
             }
         };
         let export = open();
-        if number > 1 {
-            holds(&export, 2 * (number - 1));
+        match number {
+            1 => export.write_at((COLD * BLOCK) as u64, &contents(COLD, 0)).expect("written"),
+            _ => holds(&export, 2 * (number - 1)),
         }
         proxy.answer(manner);
         thread::scope(|scope| {
@@ -73,8 +76,17 @@ fn what_was_flushed_is_there_whatever_the_store_did_before_it_behaved() {
                     }
                 });
             }
-            // It behaves after a while.
+            let read = scope.spawn(|| {
+                let mut read = vec![0; BLOCK];
+                export.read_at((COLD * BLOCK) as u64, &mut read).expect("read");
+                assert!(read == contents(COLD, 0), "{manner:?}");
+            });
+            // It behaves after a while, and not before somebody has met what it does.
             thread::sleep(Duration::from_millis(400));
+            wait_until("a request meets it", || proxy.met(manner) > 0);
+            if manner == Manner::Half {
+                assert!(!read.is_finished(), "half a body is taken for a block");
+            }
             proxy.answer(Manner::Usual);
         });
         holds(&export, 2 * number);
@@ -96,4 +108,5 @@ fn what_was_flushed_is_there_whatever_the_store_did_before_it_behaved() {
     let whole = scratch.read("whole");
     let last = 2 * manners.len() as u8;
     assert!((0..WRITERS * EACH).all(|at| whole[at * BLOCK..][..BLOCK] == contents(at, last)));
+    assert!(whole[COLD * BLOCK..] == contents(COLD, 0));
 }

@@ -307,10 +307,11 @@ impl ObjectStore for DirectoryStore {
     }
 
     fn delete(&self, name: &str) -> Result<(), StoreError> {
-        // Nothing is freed of a file that is open.
+        let (Some(folder), file_name) = self.place(name)? else { return Ok(()) };
+        let gone = unlinkat(&folder, file_name, AtFlags::empty());
+        // Nothing is freed of a file that is open. Whoever keeps it open from here on sees that its name is gone.
         self.open.forget(name);
-        let (Some(folder), name) = self.place(name)? else { return Ok(()) };
-        match unlinkat(&folder, name, AtFlags::empty()) {
+        match gone {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(os(error)),
         }

@@ -55,6 +55,9 @@ impl OpenFiles {
             files.pop_front();
         }
         files.push_back(kept);
+        drop(files);
+        // Taken away or replaced since it was opened, it was forgotten before it was kept.
+        drop(self.find(name));
         Ok(file)
     }
 
@@ -64,5 +67,33 @@ impl OpenFiles {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // intended: each change of it is whole.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_taken_away_since_it_was_opened_is_not_kept_open() {
+        let scratch = atrest_testkit::Scratch::new();
+        scratch.file("a", b"there");
+        let open = || {
+            let folder = openat(CWD, scratch.as_path(), OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            (folder.expect("a directory"), File::open(scratch.as_path().join("a")).expect("a file"))
+        };
+        let files = OpenFiles::default();
+        let (folder, file) = open();
+        files.keep("l/a", folder, file).expect("kept");
+        assert_eq!(files.lock().len(), 1);
+        let (folder, file) = open();
+        files.forget("l/a");
+        fs::remove_file(scratch.as_path().join("a")).expect("removed");
+        files.keep("l/a", folder, file).expect("it can be read once");
+        assert_eq!(files.lock().len(), 0);
     }
 }

@@ -24,6 +24,8 @@ struct Inner {
     trusted: Option<Box<dyn TrustedStore + Send>>,
     anchored: Option<Head>,
     flushes: u32,
+    /// It is being written, or whoever wrote it has panicked: nobody knows what it holds.
+    unsure: bool,
 }
 
 impl Anchor {
@@ -32,7 +34,7 @@ impl Anchor {
         every: NonZeroU32,
         (format, session): (FormatId, [u8; 12]),
     ) -> Self {
-        let inner = Mutex::new(Inner { trusted, anchored: None, flushes: 0 });
+        let inner = Mutex::new(Inner { trusted, anchored: None, flushes: 0, unsure: false });
         Self { format, session, every, inner, stopped: AtomicBool::new(false) }
     }
 
@@ -51,6 +53,10 @@ impl Anchor {
         inner.flushes = inner.flushes.wrapping_add(1);
         match force || inner.flushes.is_multiple_of(self.every.get()) {
             true => self.store(&mut inner, head, false),
+            // The session has ended while this one waited here.
+            false if inner.unsure || self.stopped.load(Ordering::Acquire) => {
+                Err(VolumeError::EarlierFlushFailed)
+            }
             false => Ok(()),
         }
     }
@@ -66,20 +72,22 @@ impl Anchor {
     }
 
     fn store(&self, inner: &mut Inner, head: Head, closed: bool) -> Result<(), VolumeError> {
-        if self.stopped.load(Ordering::Acquire) {
+        if inner.unsure || self.stopped.load(Ordering::Acquire) {
             return Err(VolumeError::EarlierFlushFailed);
         }
         let Head { number, chain } = head;
         let record = Record { closed, format: self.format, number, chain, session: self.session };
         if let Some(trusted) = &mut inner.trusted {
-            // Nobody knows what it holds after an error.
+            // Nobody knows what it holds after an error, or a panic.
+            inner.unsure = true;
             trusted.store(&record.encode()).inspect_err(|_| self.stop())?;
+            inner.unsure = false;
         }
         inner.anchored = Some(head);
         Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner) // intended: a store that panicked has written or not, as after a crash.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner) // intended: `unsure` tells of a store that panicked.
     }
 }

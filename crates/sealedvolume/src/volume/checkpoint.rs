@@ -4,6 +4,7 @@
 
 use std::mem::take;
 use std::sync::{Arc, MutexGuard};
+use std::thread;
 
 use super::core::{Core, PendingCheckpoint, Writer};
 use super::map::{Making, Map};
@@ -12,7 +13,7 @@ use super::random::Shared;
 use super::{SealedVolume, VolumeError};
 use crate::format::{Kind, Prelude, Root, names, seal_root};
 
-/// Log objects that a checkpoint waits for at most after others have failed.
+/// Log objects that come between two tries to make a checkpoint, at most: so many and those of one that is due.
 const MOST_DELAY: u64 = 4096;
 
 /// A checkpoint that is to be made.
@@ -145,22 +146,53 @@ impl Writer {
         self.since_checkpoint = self.since_checkpoint.saturating_sub(since); // intended: two of one plan are stored.
     }
 
+    /// Whether a checkpoint is to be made beside others.
     pub(super) fn is_due(&self) -> bool {
-        // cannot overflow: the delay is bounded.
-        !self.is_checkpointing && self.since_checkpoint >= self.checkpoint_every + self.checkpoint_delay
+        !self.is_checkpointing && self.settling == 0 && self.is_late()
     }
 
-    /// Whether so much was written since a checkpoint was begun that it must end first: what it does not take up is in memory.
-    pub(super) fn is_far_ahead(&self) -> bool {
-        self.is_checkpointing && self.since_checkpoint > 4 * (self.checkpoint_every + self.checkpoint_delay)
+    /// Whether a checkpoint is to be made by whoever has the volume alone.
+    fn is_late(&self) -> bool {
+        // cannot overflow: it counts objects of one session.
+        self.since_checkpoint >= self.checkpoint_every + self.checkpoint_delay
+    }
+
+    /// Whether so much was written since a checkpoint was begun that it must end first, or those must have had the volume who wait for
+    /// that: what no checkpoint takes up is in memory.
+    fn is_far_ahead(&self) -> bool {
+        // intended: what was taken up is no longer counted once it is stored.
+        let behind = self.since_checkpoint.saturating_sub(self.taken_up);
+        (self.is_checkpointing || self.settling > 0) && behind > self.checkpoint_every
     }
 }
 
 impl SealedVolume {
     /// The volume while no checkpoint of it is being made.
     pub(super) fn settled(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {
-        let core = self.core()?;
-        self.checkpointed.wait_while(core, |core| core.is_checkpointing()).map_err(|_| VolumeError::Broken)
+        let mut core = self.core()?;
+        let Some(writer) = core.writer.as_mut().filter(|writer| writer.is_checkpointing) else {
+            return Ok(core);
+        };
+        writer.settling += 1;
+        let wait = self.checkpointed.wait_while(core, |core| core.is_checkpointing());
+        let mut core = wait.map_err(|_| VolumeError::Broken)?;
+        if let Some(writer) = &mut core.writer {
+            writer.settling -= 1;
+        }
+        // Whoever was too far ahead to let this one pass.
+        self.checkpointed.notify_all();
+        Ok(core)
+    }
+
+    /// Waits for a checkpoint that the volume is too far ahead of.
+    pub(super) fn wait_for_checkpoint(&self) -> Result<(), VolumeError> {
+        let mut core = self.core()?;
+        core.writer()?;
+        let is_far_ahead = |core: &mut Core| {
+            core.writer.as_ref().is_some_and(|writer| !writer.failed && writer.is_far_ahead())
+        };
+        let wait = self.checkpointed.wait_while(core, is_far_ahead);
+        wait.map(drop).map_err(|_| VolumeError::Broken)
     }
 
     /// Writes a checkpoint if one is due. That one fails is no failure of whoever has to do it.
@@ -171,7 +203,8 @@ impl SealedVolume {
                 return Ok(());
             }
             let plan = core.plan(false)?;
-            core.writer()?.is_checkpointing = true;
+            let writer = core.writer()?;
+            (writer.is_checkpointing, writer.taken_up) = (true, plan.since);
             plan
         };
         let making = Checkpointing(self);
@@ -196,8 +229,12 @@ impl Drop for Checkpointing<'_> {
         // Whoever meets a volume that a panic has broken is told so.
         if let Ok(mut core) = self.0.core() {
             core.state.unfreeze();
+            if thread::panicking() {
+                // One that the store may have or not is forgotten with the plan: what it needs might be collected.
+                core.fail();
+            }
             if let Some(writer) = &mut core.writer {
-                writer.is_checkpointing = false;
+                (writer.is_checkpointing, writer.taken_up) = (false, 0);
             }
         }
         self.0.checkpointed.notify_all();
@@ -224,7 +261,7 @@ impl Core {
     }
 
     pub(super) fn checkpoint_while_alone_if_due(&mut self) -> Result<(), VolumeError> {
-        if !self.writer()?.is_due() {
+        if !self.writer()?.is_late() {
             return Ok(());
         }
         let done = self.checkpoint();
@@ -300,9 +337,9 @@ impl Core {
         state.unfreeze();
         writer.checkpoint_delay = match done {
             Ok(()) => 0,
-            // Each try costs the store as much as one that succeeds: the next one waits for as long as this one did.
-            // cannot overflow: it counts objects of one session.
-            Err(_) => (2 * writer.since_checkpoint).min(MOST_DELAY),
+            // Each try costs the store as much as one that succeeds: the next one waits for as many objects again, which are counted
+            // on from those that this one has not taken up. cannot overflow: it counts objects of one session.
+            Err(_) => writer.since_checkpoint + writer.since_checkpoint.min(MOST_DELAY),
         };
         done
     }

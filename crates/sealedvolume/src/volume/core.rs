@@ -43,6 +43,10 @@ pub(crate) struct Writer {
     pub(crate) checkpoint_delay: u64,
     /// One is being made while others have the volume.
     pub(crate) is_checkpointing: bool,
+    /// Log objects that the one takes up that is being made.
+    pub(crate) taken_up: u64,
+    /// Those who wait for the volume without a checkpoint being made: until they have had it, none is begun.
+    pub(crate) settling: usize,
     /// A checkpoint that the store may have or not.
     pub(crate) pending: Option<PendingCheckpoint>,
 }

@@ -201,7 +201,7 @@ impl SealedVolume {
         &self,
         mut ask: impl FnMut(&mut Core, &Fetched) -> Result<T, Lacks>,
     ) -> Result<T, VolumeError> {
-        let mut fetched = Fetched::default();
+        let (mut fetched, mut failed) = (Fetched::default(), None);
         loop {
             let (node, objects) = {
                 let mut core = self.core()?;
@@ -211,7 +211,17 @@ impl SealedVolume {
                     Err(Lacks::Node(node)) => (node, Arc::clone(&core.objects)),
                 }
             };
-            fetched.add(&node, self.nodes.get(&objects, &node)?);
+            if let Some((salt, error)) = failed.take()
+                && salt == node.salt
+            {
+                return Err(error);
+            }
+            match self.nodes.get(&objects, &node) {
+                Ok(loaded) => fetched.add(&node, loaded),
+                // It may have been replaced and collected since: then the volume lacks another one now.
+                Err(error @ VolumeError::Map { .. }) => failed = Some((node.salt, error)),
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -231,7 +241,9 @@ impl SealedVolume {
         if blocks == 0 || blocks > MOST_BLOCKS {
             return Err(VolumeError::Limit(FormatError::Limit));
         }
-        self.settled()?.operation(Operation::Resized { blocks })?;
+        let mut core = self.settled()?;
+        core.operation(Operation::Resized { blocks })?;
+        // While this thread has the volume: of two who change it, the size is that of the last.
         self.size.store(blocks * crate::format::BLOCK_LEN as u64, Ordering::Release);
         Ok(())
     }

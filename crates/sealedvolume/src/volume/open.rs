@@ -172,6 +172,8 @@ impl SealedVolume {
                 since_checkpoint: loaded.replayed + 1,
                 checkpoint_delay: 0,
                 is_checkpointing: false,
+                taken_up: 0,
+                settling: 0,
                 pending: None,
             };
             let cache = Cache::new(settings.cached_blocks);

@@ -16,9 +16,7 @@ impl SealedVolume {
         change: impl FnOnce(&mut Core) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         let Some((uploads, _)) = &self.uploads else { return Err(VolumeError::ReadOnly) };
-        if self.core()?.writer()?.is_far_ahead() {
-            drop(self.settled()?);
-        }
+        self.wait_for_checkpoint()?;
         self.or_fail(uploads.wait_for_room())?;
         let (changed, is_due) = {
             let mut core = self.core()?;
@@ -72,9 +70,20 @@ impl Core {
         if writer.failed { Err(VolumeError::EarlierFlushFailed) } else { Ok(writer) }
     }
 
-    /// Writes at byte `offset`, which the caller has checked.
+    /// Whether a range lies inside the volume as it is now: whoever has waited until here may have met another size before.
+    fn check_size(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let size = self.state.blocks * BLOCK_LEN as u64;
+        match offset.checked_add(len).is_some_and(|end| end <= size) {
+            true => Ok(()),
+            // Sealed, it would end the log for whoever opens the volume next.
+            false => Err(VolumeError::OutOfBounds { size }),
+        }
+    }
+
+    /// Writes at byte `offset`.
     pub(crate) fn write(&mut self, offset: u64, mut data: &[u8]) -> Result<(), VolumeError> {
         self.writer()?;
+        self.check_size(offset, data.len() as u64)?;
         let (mut block, mut within) = (offset / BLOCK_LEN as u64, (offset % BLOCK_LEN as u64) as usize);
         while !data.is_empty() {
             if within == 0
@@ -103,6 +112,8 @@ impl Core {
 
     /// Blocks read as zeros from now on.
     pub(crate) fn trim(&mut self, start: u64, len: u64) -> Result<(), VolumeError> {
+        self.writer()?;
+        self.check_size(start * BLOCK_LEN as u64, len * BLOCK_LEN as u64)?;
         self.writer()?.batch.trim(start, len);
         self.seal_full()
     }

@@ -40,7 +40,7 @@ impl ObjectStore for Meddling {
     through!(objects: put, get, get_range, list_after, delete);
 }
 
-/// The same volume, as somebody has it who copied its objects and its record.
+/// A copy of the volume by somebody who copied its objects and its record.
 fn copied(plain: &Plain) -> Plain {
     let store = MemoryStore::new();
     for (name, bytes) in plain.objects() {

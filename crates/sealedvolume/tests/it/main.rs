@@ -3,6 +3,7 @@
 mod assaults;
 mod attacks;
 mod begins;
+mod beside;
 mod checkpoints;
 mod clones;
 mod crowd;
@@ -14,6 +15,7 @@ mod histories;
 mod map;
 mod model;
 mod parallel;
+mod races;
 mod rig;
 mod size;
 mod vectors;
