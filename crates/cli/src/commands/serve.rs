@@ -167,9 +167,18 @@ fn stand(
         output.warn("the volume can only be read");
     }
     let signals = Signals::install()?;
+    // The program that takes cryptsetup's place shows no figures.
+    #[cfg(feature = "whole")]
     let metrics_socket = metrics::bind(args.metrics.as_deref())?;
+    #[cfg(not(feature = "whole"))]
+    if let Some(socket) = &args.metrics {
+        return Err(Failure::parameters("this program was built without figures")
+            .at(socket)
+            .hint("the whole `atrest` has them"));
+    }
     let (face, registration) = stand_up(args, path, socket, tls, disk.clone(), registry)?;
     disk.tell(&registration);
+    #[cfg(feature = "whole")]
     let metrics = metrics::serve(metrics_socket, disk, &registration, registry, output);
     if let Face::Nbd(server) = &face
         && let Some(warning) = server.warning()
@@ -189,7 +198,9 @@ fn stand(
         Some(work) => beside(work, path, output, || serve::run(face, plan)),
     };
     // Both answer under the session's name.
-    drop((metrics, control));
+    #[cfg(feature = "whole")]
+    drop(metrics);
+    drop(control);
     match &end {
         Ok(_) | Err(ServeError::Command { .. }) => drop(registration),
         // `close` waits for this process and finds it there.
