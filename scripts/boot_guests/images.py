@@ -111,6 +111,7 @@ def runs(script: pathlib.Path, whether: bool) -> None:
     """Whether mkinitramfs finds the script: it lists all files that lie there."""
     parked = DEBIAN / "parked" / script.relative_to(DEBIAN)
     source, target = (parked, script) if whether else (script, parked)
-    if source.exists():
+    # What was installed since is newer than what was parked before it.
+    if source.exists() and not (whether and target.exists()):
         target.parent.mkdir(parents=True, exist_ok=True)
         source.rename(target)

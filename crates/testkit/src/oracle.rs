@@ -270,8 +270,7 @@ impl Program {
             match child.try_wait().unwrap_or_else(|error| panic!("cannot wait for {line}: {error}")) {
                 Some(status) => break status,
                 None if Instant::now() >= deadline => {
-                    let _ = child.kill();
-                    let _ = child.wait();
+                    end(&mut child);
                     panic!("{line}: no exit within {:?}", self.limit);
                 }
                 // A program that ends closes its pipes, and is gone a moment later.
@@ -366,6 +365,19 @@ impl Outcome {
             panic!("`{}` printed no JSON ({error}):\n{}", self.line, tail(&self.text()))
         })
     }
+}
+
+/// Ends a program. It is asked first: a script takes away what it has mounted.
+fn end(child: &mut Child) {
+    let asked = Command::new("kill").arg(child.id().to_string()).status();
+    for _ in 0..100 {
+        if !asked.as_ref().is_ok_and(|status| status.success()) || matches!(child.try_wait(), Ok(Some(_))) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// Reads a pipe to its end, with which `end` is dropped.
