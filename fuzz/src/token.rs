@@ -87,7 +87,7 @@ pub fn tpm(data: &[u8]) {
     if kind & 64 != 0 {
         let counter = Counter::at(0x0180_0001).expect("an index");
         let _ = tpm.make_counter(counter);
-        assert!(tpm.counter(counter, &parent).is_err() && tpm.raise_counter(counter, &parent).is_err());
+        assert!(tpm.counter(counter, &parent).is_err() && tpm.raise_counter(counter, &parent, 2).is_err());
         return;
     }
     let pcrs = Bank::named("sha256").map(|bank| Pcrs { bank, mask: 0x880 });

@@ -71,6 +71,21 @@ impl Counter {
 }
 
 impl Tpm {
+    /// Whether a counter is there, without making one. Nothing proves the answer.
+    ///
+    /// # Errors
+    /// [`TpmError::NotOurCounter`] if something else is there; otherwise as all commands.
+    pub fn has_counter(&mut self, counter: Counter) -> Result<bool, TpmError> {
+        match self.public_of(counter).map_err(|error| counter.meant(error)) {
+            Ok(public) if public == counter.public(COUNTER | WRITTEN) => Ok(true),
+            // Whoever made it was interrupted.
+            Ok(public) if public == counter.public(COUNTER) => Ok(false),
+            Ok(_) => Err(TpmError::NotOurCounter { index: counter.0 }),
+            Err(TpmError::NoCounter { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes a counter, or finds the one that is there: whether it is new. What is there may be somebody's who uses it for another volume.
     ///
     /// # Errors
@@ -109,37 +124,44 @@ impl Tpm {
     /// the storage key is not on P-256; otherwise as all commands.
     pub fn counter(&mut self, counter: Counter, parent: &Parent) -> Result<u64, TpmError> {
         let rest = Bytes::default().u16(LEN).u16(0).0;
-        let answer = self.on_counter(commands::NV_READ, counter, parent, &rest)?;
+        let answer = self.on_counter(counter, parent, |tpm, session| {
+            tpm.ask_counter(session, commands::NV_READ, counter, &rest)
+        })?;
         let mut reader = Reader::new(&answer);
         let value = sized(&mut reader)?.try_into().map_err(|_| TpmError::Malformed)?;
         reader.finish()?;
         Ok(u64::from_be_bytes(value))
     }
 
-    /// Raises a counter by one.
+    /// Raises a counter this many times, in one session. A TPM that slows its writes down may be busy before each.
     ///
     /// # Errors
     /// As [`Tpm::counter`].
-    pub fn raise_counter(&mut self, counter: Counter, parent: &Parent) -> Result<(), TpmError> {
-        match self.on_counter(commands::NV_INCREMENT, counter, parent, &[])?[..] {
-            [] => Ok(()),
-            _ => Err(TpmError::Malformed),
-        }
+    pub fn raise_counter(&mut self, counter: Counter, parent: &Parent, times: u64) -> Result<(), TpmError> {
+        self.on_counter(counter, parent, |tpm, session| {
+            for _ in 0..times {
+                tpm.may_be_busy_again();
+                match tpm.ask_counter(session, commands::NV_INCREMENT, counter, &[])?[..] {
+                    [] => {}
+                    _ => return Err(TpmError::Malformed),
+                }
+            }
+            Ok(())
+        })
     }
 
-    fn on_counter(
+    fn on_counter<T>(
         &mut self,
-        code: u32,
         counter: Counter,
         parent: &Parent,
-        rest: &[u8],
-    ) -> Result<Vec<u8>, TpmError> {
+        ask: impl FnOnce(&mut Self, &mut Session) -> Result<T, TpmError>,
+    ) -> Result<T, TpmError> {
         if !parent.is_on_curve() {
             // A session would be salted to a key whose Name nobody knows.
             return Err(TpmError::NoCurve);
         }
         let mut session = self.start_session(Kind::Hmac, parent)?;
-        let answer = self.ask_counter(&mut session, code, counter, rest);
+        let answer = ask(self, &mut session);
         self.flush(session.handle)?;
         answer.map_err(|error| counter.meant(error))
     }

@@ -7,7 +7,7 @@ use crate::device::{Device, Transport};
 use crate::wire::{self, Answer, Bytes};
 use crate::{TpmError, commands};
 
-/// How often a TPM may say that it is busy, in all. With the pause between these are some ten seconds.
+/// How often a TPM may say that it is busy, in all, but for counters that are raised. With the pause between these are some ten seconds.
 const BUSY_LIMIT: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 50 });
 
@@ -95,6 +95,11 @@ impl Tpm {
         }
     }
 
+    /// Each of many commands may be as busy as one. The limit of the time is that of all.
+    pub(crate) fn may_be_busy_again(&mut self) {
+        self.busy_left = BUSY_LIMIT;
+    }
+
     /// Gives an object or a session back.
     pub(crate) fn flush(&mut self, handle: u32) -> Result<(), TpmError> {
         self.held.retain(|held| *held != handle);
@@ -164,6 +169,18 @@ mod tests {
         let busy = &[0x80, 1, 0, 0, 0, 10, 0, 0, 9, 0x22];
         // The last one is that which gives a key back.
         assert_eq!(asked(Ok(busy)), (TpmError::Slow, BUSY_LIMIT + 2));
+    }
+
+    #[test]
+    fn one_that_slows_its_writes_down_may_be_busy_before_each() {
+        let count = Rc::new(Cell::new(0));
+        let busy = Ok(&[0x80, 1, 0, 0, 0, 10, 0, 0, 9, 0x20][..]);
+        let mut tpm = Tpm::over(Box::new(Stubborn(busy, count.clone())));
+        for write in 1..=3 {
+            tpm.may_be_busy_again();
+            assert_eq!(tpm.create_primary(Template::StorageRoot).err(), Some(TpmError::Slow));
+            assert_eq!(count.get(), write * (BUSY_LIMIT + 1));
+        }
     }
 
     #[test]

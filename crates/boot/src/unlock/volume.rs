@@ -199,7 +199,7 @@ fn unlock(
         }
     }?;
     if let Some(store) = behind {
-        // The header was changed, and the counter not told. By who has the key, as is known by now.
+        // Somebody changed the header, and the counter was not told. The volume is open, so the pin is checked: it was made with the key.
         locked
             .pin_counter()
             .map_err(Into::into)

@@ -7,10 +7,10 @@ use atrest_device::{LockMode, TrustedStore};
 use atrest_engine::flash::FlashOpenError;
 use atrest_engine::{TrustedFile, TrustedFileError};
 use atrest_open::Locked;
-use atrest_open::token::tpm2::{CounterError, TpmStore};
+use atrest_open::token::tpm2::{CounterError, Found, TpmStore};
 use atrest_secret::VolumeKey;
 use atrest_volume::UnlockError;
-use atrest_volume::luks2::{Luks2, NewPin, NewPinCounter, PinCounter, PinError, PinRecord};
+use atrest_volume::luks2::{Luks2, NewPin, PinCounter, PinError, PinRecord, VolumeKeyId};
 
 use super::unlock::is_sealed;
 use crate::args::open::UnlockArgs;
@@ -88,41 +88,53 @@ impl NewStore<'_> {
                 Ok(NewPin { beyond: seen.counter, ..new })
             }
             NewKind::Tpm(store) => {
-                let counter = self.counter(*store, luks2, accept, output)?;
-                Ok(NewPin { counter: Some(counter), ..new })
+                self.look(*store, luks2, accept, output)?;
+                Ok(new)
             }
         }
     }
 
-    fn counter(
-        &self,
-        store: TpmStore,
-        luks2: &Luks2,
-        accept: bool,
-        output: &Output,
-    ) -> Result<NewPinCounter, Failure> {
-        let (counter, made) = store.for_new_pin().map_err(|error| self.failed(error.into()))?;
-        let known = match luks2.pin_counter() {
-            Ok(named) if named.index == counter.index && named.storage_key == counter.storage_key => {
-                // A header that is before the counter was pinned by somebody who had the key: it is as new as one can be.
-                let seen = named.behind(counter.value).map(drop);
-                self.agreed(seen, accept, output)?;
-                true
+    /// Asks whether a header may be pinned under what is in the counter's place.
+    fn look(&self, store: TpmStore, luks2: &Luks2, accept: bool, output: &Output) -> Result<(), Failure> {
+        // intended: a header that names no counter, or none that can be read, gets one.
+        let named = luks2.pin_counter().ok();
+        let found = store.look(named.as_ref()).map_err(|error| self.failed(error.into()))?;
+        match (found, named) {
+            (Found::Named(value), Some(named)) => {
+                self.agreed(named.before_change(value).map(drop), accept, output)
             }
-            _ => false,
-        };
-        if !known && !made {
-            output.confirm(&format!(
+            (Found::Gone, _) if accept => output.confirm(&format!(
+                "{store} is gone from the TPM, so that nothing says how new the header is; it is pinned as it is now"
+            )),
+            (Found::Gone, _) => Err(self.failed(store.gone())),
+            (Found::Other, _) => output.confirm(&format!(
                 "the TPM has a counter at {store} already, which this header does not name; another volume that names it is refused afterwards"
-            ))?;
+            )),
+            // One that is found is named only where the header names one.
+            (Found::Nothing | Found::Named(_), _) => Ok(()),
         }
-        Ok(counter)
+    }
+
+    /// Makes what the header is to name, if that is not there. Everybody has been asked.
+    pub fn make(&self, luks2: &Luks2, new: NewPin) -> Result<NewPin, Failure> {
+        let NewKind::Tpm(store) = &self.kind else { return Ok(new) };
+        let counter = store.for_new_pin().map_err(|error| self.failed(error.into()))?;
+        let counter = match luks2.pin_counter() {
+            Ok(named) if named.index == counter.index && named.storage_key == counter.storage_key => {
+                counter.after(&named).map_err(|error| self.failed(error.into()))?
+            }
+            _ => counter,
+        };
+        Ok(NewPin { counter: Some(counter), ..new })
     }
 
     fn agreed(&self, seen: Result<(), PinError>, accept: bool, output: &Output) -> Result<(), Failure> {
         match seen {
             Ok(()) => Ok(()),
-            Err(stale) if accept => output.confirm(&format!("{stale}; it is pinned as it is now")),
+            // Nobody can agree to a header whose value the counter can't reach.
+            Err(stale) if accept && stale != PinError::Ahead => {
+                output.confirm(&format!("{stale}; it is pinned as it is now"))
+            }
             Err(stale) => Err(Failure::from(UnlockError::Pin(stale)).at(self.path)),
         }
     }
@@ -145,13 +157,15 @@ impl NewStore<'_> {
 }
 
 fn record_of(luks2: &Luks2, key: &VolumeKey) -> Option<PinRecord> {
-    luks2.pin_record(atrest_volume::luks2::VolumeKeyId::of(key)).ok().flatten()
+    luks2.pin_record(VolumeKeyId::of(key)).ok().flatten()
 }
 
 /// A store that is told of each change of a header that is pinned; a file is locked meanwhile.
 pub struct Renewed<'a> {
     path: &'a Path,
     kind: RenewedKind,
+    /// Number of the header that the store has been asked about.
+    number: u64,
 }
 
 enum RenewedKind {
@@ -171,22 +185,40 @@ pub fn renewed<'a>(path: &'a Path, luks2: &mut Luks2) -> Result<Renewed<'a>, Fai
             RenewedKind::File(Box::new(file), seen)
         }
         Place::Tpm(path, store) => {
-            confirmed(store, luks2.pin_counter(), path)?;
+            let named = luks2.pin_counter().map_err(CounterError::from);
+            let seen = named.and_then(|named| store.check_before_change(&named));
+            seen.map_err(|error| of_counter(error, path))?;
             RenewedKind::Tpm(store)
         }
     };
-    Ok(Renewed { path, kind })
+    let number = number(luks2).map_err(|error| Failure::from(UnlockError::Pin(error)).at(path))?;
+    Ok(Renewed { path, kind, number })
+}
+
+fn number(luks2: &Luks2) -> Result<u64, PinError> {
+    // The number is the same by any key.
+    luks2.pin_record(VolumeKeyId::OF_NONE)?.map(|record| record.counter).ok_or(PinError::Missing)
 }
 
 impl Renewed<'_> {
     /// Tells it of the header as it is now.
     pub fn put(&mut self, luks2: &Luks2) -> Result<(), Failure> {
+        // Whoever removes the last keyslot leaves the pin as it was: nothing opens that header.
+        if luks2.is_pinned() && luks2.has_keyslot() {
+            let now = number(luks2).map_err(|error| Failure::from(UnlockError::Pin(error)).at(self.path))?;
+            if now <= self.number {
+                // cannot be: each change counts up from the header that the store was asked about.
+                let (counter, least) = (now, self.number.saturating_add(1));
+                return Err(Failure::from(UnlockError::Pin(PinError::Older { counter, least })).at(self.path));
+            }
+            self.number = now;
+        }
         match &mut self.kind {
             RenewedKind::File(file, seen) => {
                 let now = luks2.pin_record(seen.key).ok().flatten();
                 match now.filter(|now| now.counter > seen.counter) {
                     Some(now) => put(file, &now, self.path),
-                    // Nothing was changed, or the pin is gone, which the store keeps out from now on.
+                    // The last keyslot is gone, or the pin, which the store keeps out from now on.
                     None => Ok(()),
                 }
             }
@@ -296,4 +328,50 @@ fn not_ours(path: &Path) -> Failure {
     Failure::new(Code::Device, "it is no trusted store of a pinned header")
         .at(path)
         .hint("`atrest header pin --store FILE` makes one; sealed volumes have others")
+}
+
+#[cfg(test)]
+mod tests {
+    use atrest_testkit::FaultDevice;
+    use atrest_volume::{Devices, FormatOptions, KeyslotOptions, LockedVolume, VolumeFormat};
+    use atrest_volume::{Passphrase, PbkdfKind, PbkdfOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_header_that_is_no_newer_than_the_one_that_was_asked_about_is_not_told() {
+        let device = FaultDevice::zeroed(1 << 20);
+        let mut bytes = [7; 64];
+        bytes[0] = 1;
+        let key = VolumeKey::copy_from(&bytes);
+        let pbkdf = PbkdfOptions {
+            kind: Some(PbkdfKind::Pbkdf2),
+            forced_iterations: Some(1000),
+            ..PbkdfOptions::default()
+        };
+        let options = FormatOptions {
+            keyslots_size: Some(3 * 258_048),
+            data_offset: Some(900 << 10),
+            volume_key: Some(VolumeKey::copy_from(&bytes)),
+            keyslot: KeyslotOptions { pbkdf, ..KeyslotOptions::default() },
+            ..FormatOptions::default()
+        };
+        let passphrase = Passphrase::copy_from(b"one");
+        atrest_volume::format(Devices::together(&device), VolumeFormat::Luks2, &passphrase, &options)
+            .expect("formats");
+        let mut locked = LockedVolume::read(&device).expect("a header");
+        let luks2 = locked.luks2_mut().expect("LUKS2");
+        luks2.pin(&device, &key, &NewPin::default()).expect("pins");
+        let mut store = Renewed {
+            path: Path::new("store"),
+            kind: RenewedKind::Tpm("tpm2:0x01800001".parse().expect("a counter")),
+            number: number(luks2).expect("a pin"),
+        };
+        let failure = format!("{:?}", store.put(luks2).expect_err("it is the same header"));
+        assert!(failure.contains("pinned as number 1, and number 2"), "{failure}");
+        // Nothing opens a header without keyslots, which keeps its pin.
+        luks2.remove_keyslots(&device, &[0], true).expect("removes");
+        let failure = format!("{:?}", store.put(luks2).expect_err("it names no counter"));
+        assert!(failure.contains("names no counter"), "{failure}");
+    }
 }

@@ -48,6 +48,10 @@ pub fn pin(args: &HeaderPinArgs, output: &Output) -> Result<(), Failure> {
     if let Some(file) = args.policy.as_deref().filter(|file| file.exists()) {
         output.confirm(&format!("{} is replaced", file.display()))?;
     }
+    let new = match &store {
+        Some(store) => store.make(luks2, new)?,
+        None => new,
+    };
     let path = target.path;
     let luks2 = target.locked.luks2_mut();
     let pinned = luks2.and_then(|luks2| luks2.pin(&target.device, &key, &new));

@@ -84,6 +84,59 @@ fn an_older_pinned_header_is_refused_by_the_tpm_whatever_changed_it() {
     run(&tpm, &decrypt).fails(2, "an older one");
 }
 
+/// The counter was not told of some changes: their headers have the values that come next.
+#[test]
+fn a_new_pin_is_newer_than_headers_that_the_tpm_was_not_told_of() {
+    let tpm = Swtpm::new();
+    let scratch = Scratch::with_volume();
+    let run = |line: &str| at(&scratch, &tpm.place(), line);
+    let (pin, decrypt) =
+        (format!("header pin vol --key-file key {STORE}"), format!("decrypt vol - --key-file key {STORE}"));
+    run(&pin).ok();
+    let mut older = vec![scratch.read("vol")];
+    for label in ["a", "b", "c"] {
+        run(&format!("header set vol --label {label} --key-file key")).ok();
+        older.push(scratch.read("vol"));
+    }
+    run(&pin).ok();
+    let newest = scratch.read("vol");
+    for header in older {
+        scratch.file("vol", header);
+        run(&decrypt).fails(2, "the header is an older one of this volume");
+    }
+    scratch.file("vol", newest);
+    run(&decrypt).ok();
+    // A counter that the header names, and that somebody took away, says nothing.
+    tpm.tool("tpm2_nvundefine -C o 0x01800a01");
+    run(&pin).fails(2, "the TPM has no counter at 0x01800a01");
+    run(&format!("{pin} --accept")).fails(1, "is gone from the TPM");
+    assert!(!has_counter(&tpm), "none is made");
+    let before = scratch.read("vol");
+    run(&format!("{pin} --accept --yes")).ok();
+    run(&decrypt).ok();
+    scratch.file("vol", before);
+    run(&decrypt).fails(2, "the header is an older one of this volume");
+}
+
+#[test]
+fn no_counter_is_made_before_everybody_was_asked() {
+    let tpm = Swtpm::new();
+    let scratch = Scratch::with_volume();
+    let vol = scratch.read("vol");
+    scratch.file("policy", "{}");
+    let pin = format!("header pin vol --key-file key {STORE} --policy policy");
+    at(&scratch, &tpm.place(), &pin).fails(1, "policy is replaced");
+    assert!(scratch.read("vol") == vol, "nothing is written");
+    assert!(!has_counter(&tpm), "none is made");
+    at(&scratch, &tpm.place(), &format!("{pin} --yes")).ok();
+    assert!(has_counter(&tpm));
+}
+
+/// By tpm2-tools, which list all that the TPM keeps.
+fn has_counter(tpm: &Swtpm) -> bool {
+    tpm.tool("tpm2_getcap handles-nv-index").text().to_lowercase().contains("0x1800a01")
+}
+
 #[test]
 fn a_counter_is_of_one_header_and_of_one_tpm() {
     let (tpm, other) = (Swtpm::new(), Swtpm::new());

@@ -1,6 +1,6 @@
 //! The client against a software TPM, with somebody on the wire between them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use atrest_secret::SecretArray;
@@ -207,11 +207,13 @@ fn a_counter_rises_and_begins_above_all_that_were_there_before() {
     let (mut tpm, _) = over(&swtpm, |_, _| {});
     let parent = tpm.storage_root().expect("a key");
     assert_eq!(tpm.counter(counter(), &parent).err(), Some(TpmError::NoCounter { index: COUNTER }));
+    assert_eq!(tpm.has_counter(counter()), Ok(false));
     assert_eq!(tpm.make_counter(counter()), Ok(true));
+    assert_eq!(tpm.has_counter(counter()), Ok(true));
     let first = tpm.counter(counter(), &parent).expect("a value");
     assert_eq!(tpm.make_counter(counter()), Ok(false));
     for step in 1..=3 {
-        tpm.raise_counter(counter(), &parent).expect("it rises");
+        tpm.raise_counter(counter(), &parent, 1).expect("it rises");
         assert_eq!(tpm.counter(counter(), &parent), Ok(first + step));
     }
     drop(tpm);
@@ -232,6 +234,25 @@ fn a_counter_rises_and_begins_above_all_that_were_there_before() {
     }
 }
 
+/// A session takes a slow TPM longer than what is asked in it.
+#[test]
+fn a_counter_is_raised_many_times_in_one_session() {
+    thread_local!(static SESSIONS: Cell<u32> = const { Cell::new(0) });
+    let swtpm = Swtpm::new();
+    let (mut tpm, _) = over(&swtpm, |command, _| {
+        if command[6..10] == [0, 0, 1, 0x76] {
+            SESSIONS.set(SESSIONS.get() + 1);
+        }
+    });
+    let parent = tpm.storage_root().expect("a key");
+    tpm.make_counter(counter()).expect("makes");
+    let first = tpm.counter(counter(), &parent).expect("a value");
+    SESSIONS.set(0);
+    tpm.raise_counter(counter(), &parent, 40).expect("it rises");
+    assert_eq!(SESSIONS.get(), 1);
+    assert_eq!(tpm.counter(counter(), &parent), Ok(first + 40));
+}
+
 #[test]
 fn what_is_no_counter_of_ours_is_not_taken_for_one() {
     let swtpm = Swtpm::new();
@@ -240,6 +261,7 @@ fn what_is_no_counter_of_ours_is_not_taken_for_one() {
     let parent = tpm.storage_root().expect("a key");
     let other = Some(TpmError::NotOurCounter { index: COUNTER });
     assert_eq!(tpm.make_counter(counter()).err(), other);
+    assert_eq!(tpm.has_counter(counter()).err(), other);
     assert_eq!(tpm.counter(counter(), &parent).err(), other);
     drop(tpm);
     swtpm.tool(&format!("tpm2_nvundefine -C o {COUNTER:#x}"));
@@ -249,6 +271,7 @@ fn what_is_no_counter_of_ours_is_not_taken_for_one() {
     let (mut tpm, _) = over(&swtpm, |_, _| {});
     let parent = tpm.storage_root().expect("a key");
     assert_eq!(tpm.counter(counter(), &parent).err(), other);
+    assert_eq!(tpm.has_counter(counter()), Ok(false));
     assert_eq!(tpm.make_counter(counter()), Ok(true));
     assert!(tpm.counter(counter(), &parent).is_ok());
 }
@@ -261,7 +284,7 @@ fn no_smaller_value_of_a_counter_is_believed() {
     let parent = tpm.storage_root().expect("a key");
     let name = parent.name().to_vec();
     tpm.make_counter(counter()).expect("makes");
-    tpm.raise_counter(counter(), &parent).expect("it rises");
+    tpm.raise_counter(counter(), &parent, 1).expect("it rises");
     drop(tpm);
     // The last byte of the value, its length, the nonce, the HMAC, and an answer that is cut.
     let changes: [(Change, TpmError); 5] = [
@@ -295,7 +318,7 @@ fn no_smaller_value_of_a_counter_is_believed() {
     let (mut tpm, _) = over(&swtpm, replayed);
     let parent = tpm.storage_root_named(&name).expect("its key");
     tpm.counter(counter(), &parent).expect("the first one is true");
-    tpm.raise_counter(counter(), &parent).expect("it rises");
+    tpm.raise_counter(counter(), &parent, 1).expect("it rises");
     assert_eq!(tpm.counter(counter(), &parent), Err(TpmError::Tampered));
     drop(tpm);
     // Another TPM, in which everything is as it would have to be but for its key.

@@ -11,6 +11,8 @@ use super::pin::PinError;
 
 /// How far a header may be before the counter. Each change that nobody told the TPM of is one.
 const MOST_AHEAD: u64 = 1000;
+/// By how many pins one command makes it newer at most.
+const MOST_AT_ONCE: u64 = 8;
 
 /// The counter that a header names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +34,26 @@ pub struct NewPinCounter {
     pub index: u32,
     /// The Name of the TPM's storage key.
     pub storage_key: Vec<u8>,
-    /// What the counter has. The caller raises it by one once the header is pinned.
+    /// What the counter has, or will have once it is where the header says. It is one less than what it is raised to once the header is
+    /// pinned.
     pub value: u64,
 }
 
 impl NewPinCounter {
+    /// The counter for a header that names it already. The values up to that of the header belong to headers of which nobody told the
+    /// TPM: a new pin with one of them would have the value of an older header. A header that the counter has passed changes nothing.
+    ///
+    /// # Errors
+    /// [`PinError::Ahead`], as [`PinCounter::before_change`].
+    pub fn after(self, named: &PinCounter) -> Result<Self, PinError> {
+        match named.before_change(self.value) {
+            // What the counter has once it is raised by that.
+            Ok(_) => Ok(Self { value: named.value, ..self }),
+            Err(PinError::Older { .. }) => Ok(self),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The token for a pin of this number.
     pub(super) fn token(&self, number: u64) -> Option<CounterToken> {
         let value = self.value.checked_add(1)?;
@@ -59,6 +76,19 @@ impl PinCounter {
                 // cannot be less: the counter has passed the header.
                 least: self.number.saturating_add(now.saturating_sub(self.value)),
             }),
+        }
+    }
+
+    /// What [`behind`](Self::behind) says, for a header that is to be changed: it may not be so far before the counter that the changed one
+    /// is refused.
+    ///
+    /// # Errors
+    /// Those of [`behind`](Self::behind), [`PinError::Ahead`] some steps earlier.
+    pub fn before_change(&self, now: u64) -> Result<u64, PinError> {
+        let behind = self.behind(now)?;
+        match behind <= MOST_AHEAD - MOST_AT_ONCE {
+            true => Ok(behind),
+            false => Err(PinError::Ahead),
         }
     }
 }
@@ -93,6 +123,8 @@ mod tests {
         assert_eq!(counter.behind(3999), Err(PinError::Ahead));
         assert_eq!(counter.behind(0), Err(PinError::Ahead));
         assert_eq!(counter.behind(5002), Err(PinError::Older { counter: 7, least: 9 }));
+        assert_eq!(counter.before_change(4008), Ok(992));
+        assert_eq!(counter.before_change(4007), Err(PinError::Ahead));
         assert_eq!(counter.behind(u64::MAX).err().map(|error| error.to_string().is_empty()), Some(false));
     }
 }

@@ -18,10 +18,14 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Takes the lock and reads the headers again. Fails if the volume is another one by now, or one that this
-    /// program must not change.
+    /// program must not change, or if a pinned header is not the one that is known.
     pub(super) fn begin(known: &Luks2, device: &'a dyn Media) -> Result<Self, ChangeError> {
         let mut session = Self::begin_any(device)?;
         if session.volume.uuid() != known.uuid() {
+            return Err(ChangeError::ChangedMeanwhile);
+        }
+        // A store has been asked about the header that was read first. Media that answer an older one now get no change built upon it.
+        if known.is_pinned() && session.volume.pair.header.fields(None) != known.pair.header.fields(None) {
             return Err(ChangeError::ChangedMeanwhile);
         }
         session.volume.check_usable()?;

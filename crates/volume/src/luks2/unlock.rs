@@ -206,6 +206,12 @@ impl Luks2 {
         digest.is_some_and(|digest| digest.segments.contains(&0))
     }
 
+    /// Whether a keyslot is left that opens the data.
+    pub fn has_keyslot(&self) -> bool {
+        let keyslots = self.metadata().keyslots();
+        keyslots.iter().any(|slot| matches!(slot.kind, KeyslotKind::Luks2 { .. }) && self.opens_data(slot.id))
+    }
+
     fn open_keyslot(
         &self,
         header: &dyn Media,

@@ -13,6 +13,19 @@ const PREFIX: &str = "tpm2:";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TpmStore(Counter);
 
+/// What is in the place of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// A counter that the header does not name: it may be another volume's.
+    Other,
+    /// The counter that the header names, with this value.
+    Named(u64),
+    /// Nothing, where the header names a counter of this TPM.
+    Gone,
+}
+
 /// Why a counter does not confirm a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -76,22 +89,59 @@ impl fmt::Display for TpmStore {
 }
 
 impl TpmStore {
+    /// What is said where a header names it, and it is [gone](Found::Gone).
+    pub fn gone(self) -> CounterError {
+        TpmError::NoCounter { index: self.0.index() }.into()
+    }
+
     /// Whether a text means a counter, rightly written or not, and no file.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(PREFIX)
     }
 
-    /// The counter for a header that is to be pinned, and whether it is made now. One that is there may be another volume's.
+    /// Looks what is there before a header is pinned. Nothing is made.
     ///
     /// # Errors
     /// [`TpmError`].
-    pub fn for_new_pin(self) -> Result<(NewPinCounter, bool), TpmError> {
+    pub fn look(self, named: Option<&PinCounter>) -> Result<Found, TpmError> {
+        let mut tpm = Tpm::open(&Device::from_environment()?)?;
+        let there = tpm.has_counter(self.0)?;
+        let named = named.filter(|named| named.index == self.0.index());
+        let parent = match named.map(|named| tpm.storage_root_named(&named.storage_key)) {
+            Some(Ok(parent)) => Some(parent),
+            // It is the counter of another TPM, or of this one before it was cleared.
+            None | Some(Err(TpmError::OtherParent | TpmError::NoSuchKey { .. })) => None,
+            Some(Err(error)) => return Err(error),
+        };
+        match (there, parent) {
+            (true, Some(parent)) => tpm.counter(self.0, &parent).map(Found::Named),
+            (true, None) => Ok(Found::Other),
+            (false, Some(_)) => Ok(Found::Gone),
+            (false, None) => Ok(Found::Nothing),
+        }
+    }
+
+    /// The counter for a header that is to be pinned. It is made if it is not there.
+    ///
+    /// # Errors
+    /// [`TpmError`].
+    pub fn for_new_pin(self) -> Result<NewPinCounter, TpmError> {
         let mut tpm = Tpm::open(&Device::from_environment()?)?;
         let parent = tpm.storage_root()?;
-        let made = tpm.make_counter(self.0)?;
+        tpm.make_counter(self.0)?;
         let value = tpm.counter(self.0, &parent)?;
         let storage_key = parent.name().to_vec();
-        Ok((NewPinCounter { index: self.0.index(), storage_key, value }, made))
+        Ok(NewPinCounter { index: self.0.index(), storage_key, value })
+    }
+
+    /// Checks that the counter has not passed a header which is to be changed, and can follow it.
+    ///
+    /// # Errors
+    /// [`CounterError`].
+    pub fn check_before_change(self, named: &PinCounter) -> Result<(), CounterError> {
+        let (mut tpm, parent) = self.of(named)?;
+        named.before_change(tpm.counter(self.0, &parent)?)?;
+        Ok(())
     }
 
     /// Checks that the counter has not passed a header: how often it is still to be raised, which only who has the volume key may do.
@@ -110,12 +160,13 @@ impl TpmStore {
     pub fn catch_up(self, named: &PinCounter) -> Result<(), CounterError> {
         let (mut tpm, parent) = self.of(named)?;
         let behind = named.behind(tpm.counter(self.0, &parent)?)?;
-        for _ in 0..behind {
-            tpm.raise_counter(self.0, &parent)?;
+        if behind == 0 {
+            return Ok(());
         }
-        match behind == 0 || named.behind(tpm.counter(self.0, &parent)?)? == 0 {
-            true => Ok(()),
-            false => Err(TpmError::Malformed.into()),
+        tpm.raise_counter(self.0, &parent, behind)?;
+        match named.behind(tpm.counter(self.0, &parent)?)? {
+            0 => Ok(()),
+            _ => Err(TpmError::Malformed.into()),
         }
     }
 

@@ -11,7 +11,7 @@ mod signatures;
 use atrest_secret::{Passphrase, SecretArray, SecretBytes};
 use atrest_tpm::{Bank, Device, Parent, Pcrs, Policy, Sealed, SignedPolicy, Template, Tpm, TpmError};
 
-pub use counter::{BadTpmStore, CounterError, TpmStore};
+pub use counter::{BadTpmStore, CounterError, Found, TpmStore};
 pub use enrol::{Enrolment, KIND_NAME, enrol};
 use fields::{Fields, Primary};
 pub use measure::{VOLUME_KEY_PCR, fixed, is_there, measure};

@@ -85,9 +85,8 @@ fn behind(image: &[u8], value: u64) -> Result<u64, PinError> {
 
 type Change = fn(&mut LockedVolume, &FaultDevice) -> Result<(), ChangeError>;
 
-#[test]
-fn every_cut_of_a_change_leaves_a_header_that_the_store_takes_and_none_that_is_older_after_it() {
-    let changes: [(&str, Change); 8] = [
+fn changes() -> [(&'static str, Change); 8] {
+    [
         ("add", |locked, device| {
             let new = Passphrase::copy_from(b"three");
             locked.add_key(device, Credential::Passphrase(&one(), None), &new, &cheap()).map(drop)
@@ -109,8 +108,12 @@ fn every_cut_of_a_change_leaves_a_header_that_the_store_takes_and_none_that_is_o
         }),
         // 41, and the header that was pinned then is its 42.
         ("pin", |locked, device| pin(locked.luks2_mut()?, device, 42)),
-    ];
-    for (name, change) in changes {
+    ]
+}
+
+#[test]
+fn every_cut_of_a_change_leaves_a_header_that_the_store_takes_and_none_that_is_older_after_it() {
+    for (name, change) in changes() {
         let device = pinned();
         let before = device.image();
         let mut locked = LockedVolume::read(&device).expect("a header");
@@ -182,4 +185,62 @@ fn what_a_header_says_of_its_counter_is_under_the_pin() {
     assert_eq!(behind(&device.image(), 102), Ok(1));
     let tokens = LockedVolume::read(&device).expect("a header").info().tokens;
     assert_eq!(tokens.iter().filter(|token| token.kind == "atrest-counter").count(), 1);
+}
+
+/// A counter as it is, for a header that names it.
+fn after(value: u64, luks2: &Luks2) -> Result<NewPinCounter, PinError> {
+    let counter = NewPinCounter { index: INDEX, storage_key: vec![0, 11, 7], value };
+    counter.after(&luks2.pin_counter().expect("a counter"))
+}
+
+#[test]
+fn a_new_pin_has_no_value_of_a_header_that_the_counter_was_not_told_of() {
+    let device = pinned();
+    let mut luks2 = Luks2::read(&device).expect("a header");
+    luks2.authorize(&device, Credential::VolumeKey(&key())).expect("its key");
+    let mut older = vec![device.image()];
+    for label in ["a", "b", "c"] {
+        luks2.set_label(&device, Some(label), None).expect("sets");
+        older.push(device.image());
+    }
+    // The second time is after a cut: the counter has not risen.
+    for _ in 0..2 {
+        let new = NewPin { counter: Some(after(42, &luks2).expect("it can follow")), ..NewPin::default() };
+        luks2.pin(&device, &key(), &new).expect("pins");
+        let newest = device.image();
+        let steps = behind(&newest, 42).expect("newer");
+        assert_eq!(steps, older.len() as u64);
+        for (at, image) in older.iter().enumerate() {
+            let told = behind(image, 42 + steps);
+            assert!(matches!(told, Err(PinError::Older { .. })), "header {at} of {steps}: {told:?}");
+        }
+        assert_eq!(behind(&newest, 42 + steps), Ok(0));
+        older.push(newest);
+    }
+    // A header that the counter has passed: the new pin is beyond the counter.
+    assert_eq!(after(50, &luks2).expect("it is passed").value, 50);
+    let mut far = Luks2::read(&device).expect("a header");
+    pin(&mut far, &device, 1999).expect("pins");
+    assert_eq!(after(1008, &far).expect("it can follow").value, 2000);
+    assert_eq!(after(1007, &far), Err(PinError::Ahead));
+}
+
+/// The store was asked about the header that was read first.
+#[test]
+fn media_that_answer_an_older_header_the_second_time_get_no_change_built_upon_it() {
+    for (name, change) in changes() {
+        let device = pinned();
+        let older = device.image();
+        let mut locked = LockedVolume::read(&device).expect("a header");
+        let luks2 = locked.luks2_mut().expect("LUKS2");
+        luks2.authorize(&device, Credential::VolumeKey(&key())).expect("its key");
+        luks2.set_label(&device, Some("newer"), None).expect("sets");
+        let mut locked = LockedVolume::read(&device).expect("a header");
+        let luks2 = locked.luks2_mut().expect("LUKS2");
+        luks2.authorize(&device, Credential::VolumeKey(&key())).expect("its key");
+        let turned = FaultDevice::new(older.clone());
+        assert_eq!(change(&mut locked, &turned), Err(ChangeError::ChangedMeanwhile), "{name}");
+        assert!(turned.image() == older, "{name}: nothing is written");
+        change(&mut locked, &device).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
 }
