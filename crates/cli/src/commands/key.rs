@@ -103,19 +103,23 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
         token = stored;
         slot
     };
-    target.renew()?;
     if let (New::Enrolled(enrolled), Some(token)) = (&new, token) {
-        return tell(slot, token, enrolled, output);
+        // Before the trusted store, which may fail: a recovery key is nowhere else.
+        let told = tell(slot, token, enrolled, output);
+        // Of the keyslot the store is told, whether or not anybody has read what was said.
+        let renewed = target.renew();
+        return told.and(renewed);
     }
-    if let Some(token) = args.new_token_id {
+    let assigned = args.new_token_id.map_or(Ok(()), |token| {
         let luks2 = target.locked.luks2_mut();
         let assigned = luks2.and_then(|luks2| luks2.assign_token(&target.device, token, slot, true));
         assigned.map_err(|error| {
             let made = format!("keyslot {slot} is made, but token {token} is not said to open it");
             Failure::from(error).within(&made).at(target.path)
-        })?;
-        target.renew()?;
-    }
+        })
+    });
+    let renewed = target.renew();
+    assigned.and(renewed)?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
 }
 

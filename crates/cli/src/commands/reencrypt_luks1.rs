@@ -18,6 +18,8 @@ use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress;
 
+/// Bytes of which a header of LUKS1 needs no more, also while each keyslot has two places.
+const ROOM: u64 = 4 << 20;
 const ONLY_LUKS2: &str = "`atrest convert --type luks2` makes the volume one of LUKS2, which has that";
 
 pub fn reencrypt(
@@ -105,6 +107,20 @@ fn not_begun(error: Luks1Error) -> Failure {
     };
     let text = error.to_string();
     let failure = match error {
+        Luks1Error::Dropped { slots, error } => {
+            let gone =
+                format!("keyslots {slots:?} are removed already, but the re-encryption does not begin");
+            return not_begun(*error).within(&gone);
+        }
+        Luks1Error::ShiftDetached => {
+            Failure::parameters(text).hint("leave --reduce-device-size out: all data stays")
+        }
+        // Where so little is left, nothing has to move.
+        Luks1Error::ShiftTooFar { most } if most < ROOM => {
+            Failure::parameters(text).hint("leave --reduce-device-size out: the header has room enough")
+        }
+        Luks1Error::ShiftTooFar { .. } => Failure::parameters(text)
+            .hint(format!("--reduce-device-size {}M gives eight keyslots room enough", ROOM >> 20)),
         Luks1Error::Convert(error) => Failure::from(error),
         Luks1Error::Reencrypt(error) => Failure::from(*error),
         _ => Failure::new(Code::Device, text),

@@ -75,13 +75,45 @@ fn is_sticky(found: &Metadata) -> bool {
     found.mode() & 0o1000 != 0
 }
 
-/// Whether its owner is unknown in our user namespace, as root of the system is in a container without root.
+/// Whether its owner is unknown in our user namespace, as root of the system is in a container without root. Where the number that
+/// stands for such owners is also somebody's own, it is held to be that.
 fn is_foreign(found: &Metadata) -> bool {
     let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u32>().ok();
     if number("/proc/sys/kernel/overflowuid") != Some(found.uid()) || found.mode() & 0o022 != 0 {
         return false;
     }
-    // All numbers are mapped to themselves where there is no such namespace.
-    fs::read_to_string("/proc/self/uid_map")
-        .is_ok_and(|map| map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"])
+    // Every number is mapped where there is no such namespace.
+    fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !is_mapped(&map, found.uid()))
+}
+
+/// Whether a user of our namespace has this number, by a map of the kernel. Each line has the first number here, the first one
+/// outside, and how many there are.
+fn is_mapped(map: &str, uid: u32) -> bool {
+    map.lines().any(|line| {
+        let numbers: Option<Vec<u64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some([first, _, count]) => u64::from(uid).checked_sub(*first).is_some_and(|at| at < *count),
+            // What is not understood takes nobody for a stranger.
+            _ => true,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_mapped;
+
+    #[test]
+    fn a_number_is_mapped_where_a_line_covers_it() {
+        let whole = "         0          0 4294967295\n";
+        let one = "         0       1000          1\n";
+        let container = "0 1000 1\n1 100000 65536\n";
+        assert!(is_mapped(whole, 0) && is_mapped(whole, 65534));
+        assert!(is_mapped(one, 0) && !is_mapped(one, 1) && !is_mapped(one, 65534));
+        assert!(is_mapped(container, 65534) && is_mapped(container, 65536) && !is_mapped(container, 65537));
+        // The number outside says nothing.
+        assert!(!is_mapped("0 65534 1\n", 65534) && is_mapped("65534 0 1\n", 65534));
+        assert!(!is_mapped("65535 0 1\n", 65534) && !is_mapped("", 65534));
+        assert!(is_mapped("0 1000\n", 65534) && is_mapped("no map\n", 65534));
+    }
 }

@@ -1,13 +1,14 @@
 //! A program that is asked for a secret: what it says of itself never holds it up, and it does not hold us up for ever.
 
-use std::io::Read as _;
-use std::process::{Child, ChildStderr};
+use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStderr, Command};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 use crate::failure::{Code, Failure};
 
@@ -28,13 +29,27 @@ pub struct Asked {
     patience: Duration,
 }
 
+/// What a program has said of itself, the first of it.
+pub struct Said {
+    pub text: String,
+    /// Whether nothing more can come. A process that the program has started may have something to say yet.
+    pub is_all: bool,
+}
+
 impl Asked {
-    /// Takes what the program says on standard error, and ends the program if it takes too long.
-    pub fn watch(run: &mut Child) -> Self {
-        Self::with_patience(run, PATIENCE)
+    /// Starts a program, takes what it says on standard error, and ends it if it takes too long, with all that it has started.
+    pub fn start(command: &mut Command) -> io::Result<(Child, Self)> {
+        Self::with_patience(command, PATIENCE)
     }
 
-    fn with_patience(run: &mut Child, patience: Duration) -> Self {
+    fn with_patience(command: &mut Command, patience: Duration) -> io::Result<(Child, Self)> {
+        // A group of its own: what it has started may hold its pipes open, and is ended with it.
+        let mut run = command.process_group(0).spawn()?;
+        let asked = Self::watch(&mut run, patience);
+        Ok((run, asked))
+    }
+
+    fn watch(run: &mut Child, patience: Duration) -> Self {
         let text = Arc::new(Mutex::new(Vec::new()));
         let (tell_said, all_said) = mpsc::channel();
         if let Some(stderr) = run.stderr.take() {
@@ -48,27 +63,29 @@ impl Asked {
         let (ended, wait) = mpsc::channel::<()>();
         let (tell_late, late) = mpsc::channel();
         // It has not been waited for, so that its number is still its own.
-        let process = i32::try_from(run.id()).ok().and_then(Pid::from_raw);
-        let process = process.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
+        let group = Pid::from_child(run);
         // intended: a kernel before 5.3 can't, and there it is waited for.
-        if let Some(process) = process {
+        if let Ok(process) = pidfd_open(group, PidfdFlags::empty()) {
             thread::spawn(move || {
                 if wait.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
                     // Told first: whoever waits for its end asks next.
                     let _ = tell_late.send(());
-                    // It may have ended a moment ago.
-                    let _ = pidfd_send_signal(&process, Signal::KILL);
+                    // Once it was waited for, the group's number may be another's. Ended and not waited for, it still has it.
+                    if pidfd_send_signal(&process, Signal::KILL).is_ok() {
+                        // It may have been alone, and be gone.
+                        let _ = kill_process_group(group, Signal::KILL);
+                    }
                 }
             });
         }
         Self { text, all_said, ended, late, patience }
     }
 
-    /// What it has said, the first of it. It must have ended.
+    /// What it has said. It must have ended.
     ///
     /// # Errors
     /// If it was ended because it took too long.
-    pub fn said(self) -> Result<String, Failure> {
+    pub fn said(self) -> Result<Said, Failure> {
         if self.late.try_recv().is_ok() {
             let seconds = self.patience.as_secs();
             return Err(Failure::new(Code::Refused, format!("the secret service has not answered for {seconds} s"))
@@ -76,9 +93,9 @@ impl Asked {
         }
         drop(self.ended);
         // What is not said by then is not waited for.
-        let _ = self.all_said.recv_timeout(LAST_WORDS);
+        let is_all = self.all_said.recv_timeout(LAST_WORDS) != Err(RecvTimeoutError::Timeout);
         let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        Ok(Said { text: String::from_utf8_lossy(&text).into_owned(), is_all })
     }
 }
 
@@ -88,50 +105,68 @@ fn drain(mut stderr: ChildStderr, text: &Mutex<Vec<u8>>) {
     // What can't be read says nothing.
     while let Ok(len @ 1..) = stderr.read(&mut buffer) {
         let mut text = text.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MOST.saturating_sub(text.len()).min(len);
+        let room = MOST.checked_sub(text.len()).map_or(0, |room| room.min(len));
         text.extend(buffer.get(..room).unwrap_or_default()); // cannot miss: no more than was read.
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
     use std::time::Instant;
 
     use super::*;
 
-    fn start(script: &str) -> Child {
+    fn start(script: &str, patience: Duration) -> (Child, Asked) {
         let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        command.spawn().expect("a shell")
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Asked::with_patience(&mut command, patience).expect("a shell")
     }
 
     #[test]
     fn what_it_says_is_taken_to_the_end_and_its_beginning_kept() {
-        let mut run = start("echo first >&2; head -c 1000000 /dev/zero >&2; exit 3");
-        let asked = Asked::watch(&mut run);
+        let (mut run, asked) = start("echo first >&2; head -c 1000000 /dev/zero >&2; exit 3", PATIENCE);
         assert_eq!(run.wait().expect("it ends").code(), Some(3));
         let said = asked.said().expect("in time");
-        assert!(said.starts_with("first\n") && said.len() == MOST, "{} bytes", said.len());
+        let text = &said.text;
+        assert!(text.starts_with("first\n") && text.len() == MOST, "{} bytes", text.len());
+        assert!(said.is_all);
     }
 
     #[test]
     fn one_that_never_answers_is_ended() {
         let begun = Instant::now();
-        let mut run = start("exec sleep 60");
-        let asked = Asked::with_patience(&mut run, Duration::from_millis(50));
+        let (mut run, asked) = start("exec sleep 600", Duration::from_millis(50));
         assert!(!run.wait().expect("it ends").success());
-        assert_eq!(asked.said().expect_err("too late").what(), "the secret service has not answered for 0 s");
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        let late = asked.said().err().expect("too late");
+        assert_eq!(late.what(), "the secret service has not answered for 0 s");
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+
+    /// A wrapper's child holds both pipes, whether or not the wrapper waits for it.
+    #[test]
+    fn what_a_program_has_started_is_ended_with_it() {
+        for script in ["sleep 600; exit 1", "sleep 600 & exit 1"] {
+            let begun = Instant::now();
+            let (mut run, asked) = start(script, Duration::from_millis(500));
+            let mut printed = Vec::new();
+            run.stdout.take().expect("a pipe").read_to_end(&mut printed).expect("it ends");
+            run.wait().expect("it ends");
+            let late = asked.said().err().expect("too late");
+            assert_eq!(late.what(), "the secret service has not answered for 0 s", "{script}");
+            assert!(printed.is_empty() && begun.elapsed() < Duration::from_secs(60), "{script}");
+        }
     }
 
     #[test]
     fn a_process_that_keeps_the_pipe_is_not_waited_for() {
         let begun = Instant::now();
-        let mut run = start("echo said >&2; sleep 5 & exit 1");
-        let asked = Asked::watch(&mut run);
+        let (mut run, asked) = start("echo said >&2; sleep 600 & exit 1", PATIENCE);
         run.wait().expect("it ends");
-        assert_eq!(asked.said().expect("in time"), "said\n");
-        assert!(begun.elapsed() < Duration::from_secs(4));
+        let said = asked.said().expect("in time");
+        // The number is the group's as long as the sleep is in it.
+        let ended = kill_process_group(Pid::from_child(&run), Signal::KILL);
+        assert_eq!((said.text.as_str(), said.is_all, ended), ("said\n", false, Ok(())));
+        assert!(begun.elapsed() < Duration::from_secs(60));
     }
 }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use atrest_secret::Passphrase;
 
-use super::asked_program::Asked;
+use super::asked_program::{Asked, Said};
 use super::read_from_program;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -25,13 +25,12 @@ const ATTRIBUTE: &str = "gvfs-luks-uuid";
 pub fn look_up(id: &str, output: &Output) -> Result<Passphrase, Failure> {
     let mut command = program(&["lookup"], id);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut run = command.spawn().map_err(|error| absent(&error))?;
-    let asked = Asked::watch(&mut run);
+    let (run, asked) = Asked::start(&mut command).map_err(|error| absent(&error))?;
     let found = read_from_program(run, output);
     match (found, asked.said()) {
         (Ok(found), _) => Ok(found),
         (Err(_), Err(late)) => Err(late),
-        (Err(_), Ok(said)) => Err(missing(id, line(&said))),
+        (Err(_), Ok(said)) => Err(missing(id, told(&said))),
     }
 }
 
@@ -42,15 +41,14 @@ pub fn store(id: &str, label: &str, passphrase: &Passphrase) -> Result<(), Failu
     let mut command = Command::new(PROGRAM);
     command.arg("store").arg(label).args(SCHEMA).args([ATTRIBUTE, id]);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut run = command.spawn().map_err(|error| absent(&error))?;
-    let asked = Asked::watch(&mut run);
+    let (mut run, asked) = Asked::start(&mut command).map_err(|error| absent(&error))?;
     // What it did not take is told by how it ends.
     let written = run.stdin.take().map(|mut stdin| stdin.write_all(passphrase.expose()));
     let ended = run.wait()?;
     let said = asked.said()?;
     match (ended.success(), written) {
         (true, Some(Ok(()))) => Ok(()),
-        _ => Err(refused("does not keep the passphrase", line(&said))),
+        _ => Err(refused("does not keep the passphrase", told(&said))),
     }
 }
 
@@ -68,11 +66,16 @@ pub fn may_run() -> bool {
 pub fn clear(id: &str) -> Result<bool, Failure> {
     let mut command = program(&["clear"], id);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut run = command.spawn().map_err(|error| absent(&error))?;
-    let asked = Asked::watch(&mut run);
+    removed(&mut command)
+}
+
+/// Runs the program that removes a secret.
+fn removed(command: &mut Command) -> Result<bool, Failure> {
+    let (mut run, asked) = Asked::start(command).map_err(|error| absent(&error))?;
     let ended = run.wait()?;
-    match (ended.success(), line(&asked.said()?)) {
+    match (ended.success(), told(&asked.said()?)) {
         (true, _) => Ok(true),
+        // It says nothing where there is nothing.
         (false, "") => Ok(false),
         (false, said) => Err(refused("does not remove the passphrase", said)),
     }
@@ -122,8 +125,33 @@ fn refused(what: &str, said: &str) -> Failure {
         .hint("it runs in a desktop session, as gnome-keyring-daemon or kwalletd do, and must be unlocked")
 }
 
-/// What the program says of itself, on one line.
-fn line(said: &str) -> &str {
-    let line = said.lines().next().unwrap_or_default(); // intended: it may say nothing.
-    line.strip_prefix("secret-tool: ").unwrap_or(line)
+/// What the program says of itself, on one line. Empty if it says nothing; not if what it says may come yet.
+fn told(said: &Said) -> &str {
+    match said.text.lines().next() {
+        Some(line) => line.strip_prefix("secret-tool: ").unwrap_or(line),
+        None if said.is_all => "",
+        None => "a process that secret-tool started still runs, and may say more",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn removed_by(script: &str) -> Result<bool, Failure> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        removed(&mut command)
+    }
+
+    #[test]
+    fn nothing_is_stored_only_where_the_program_has_said_all_and_that_is_nothing() {
+        assert!(matches!(removed_by("exit 0"), Ok(true)));
+        assert!(matches!(removed_by("exit 1"), Ok(false)));
+        let locked = removed_by("echo 'secret-tool: locked' >&2; exit 1").expect_err("locked");
+        assert_eq!(locked.what(), "the secret service does not remove the passphrase: locked");
+        // Whoever holds the pipe may have something to say.
+        let unheard = removed_by("sleep 60 & exit 1").expect_err("not all was said");
+        assert!(unheard.what().contains("still runs"), "{}", unheard.what());
+    }
 }

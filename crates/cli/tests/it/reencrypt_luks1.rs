@@ -121,6 +121,17 @@ fn what_luks1_does_not_have_is_refused_and_nothing_is_written() {
     );
     refused(&[&both[..], &["--pbkdf", "argon2id"]].concat(), 1, "not for LUKS1");
     refused(&["--key-file", "key"], 1, "no passphrase was given for keyslots [3]");
+    refused(
+        &[&both[..], &["--yes", "--reduce-device-size", "128M"]].concat(),
+        1,
+        "the data can move back by 132153344 bytes at most",
+    );
+    scratch.bash("head -c 4M vol > header").ok();
+    refused(
+        &[&both[..], &["--yes", "--header", "header", "--reduce-device-size", "64K"]].concat(),
+        1,
+        "leave --reduce-device-size out: all data stays",
+    );
     scratch.file("wrong", "wrong");
     refused(&["--key-file", "wrong", "--also-key-file", "other"], 2, "wrong passphrase");
     // A header of cryptsetup's own re-encryption, which differs in the magic alone.

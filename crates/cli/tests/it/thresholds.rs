@@ -161,7 +161,7 @@ fn any_two_of_a_tpm_a_security_key_and_a_passphrase_open_and_what_is_missing_is_
     no_key.atrest(&scratch, &format!("{add} {CHEAP} {factors}")).fails(4, "there is no security key at");
     all.atrest(&scratch, &format!("{add} --any 3 tpm2 fido2")).fails(1, "3 of 2 factors can't be");
     all.atrest(&scratch, &format!("{add} --pin --any 1 tpm2 fido2")).fails(1, "cannot be used with");
-    all.atrest(&scratch, "key add --key-file key --any 2 tpm2 fido2 vol").fails(1, "required");
+    all.atrest(&scratch, "key add --key-file key --any 2 tpm2 fido2 vol").fails(1, "the volume is missing");
     assert!(scratch.read("vol") == before, "nothing is written");
     let said = all.atrest(&scratch, &format!("{add} {CHEAP} {factors}")).ok();
     assert_eq!(said.stderr.matches("touch the security key").count(), 2, "{}", said.stderr);

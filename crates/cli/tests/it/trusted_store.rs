@@ -156,6 +156,20 @@ fn a_kill_at_any_system_call_leaves_a_store_that_opens() {
     assert!(left.count() <= kills);
 }
 
+/// The keyslot is on the volume by then, and nothing else has the recovery key.
+#[test]
+fn a_recovery_key_is_printed_before_a_store_that_fails() {
+    let scratch = Scratch::with_volume();
+    scratch.tool("strace", &["-V"]).ok();
+    scratch.bash("$ATREST header pin vol --key-file key --store store").ok();
+    let failing =
+        "strace -f -qq -o failed -e trace=renameat,renameat2 -e inject=renameat,renameat2:error=EIO";
+    let add = format!("{failing} $ATREST key add vol --key-file key --store store --recovery");
+    let told = scratch.bash(&add).fails(4, "the trusted store is not told");
+    scratch.file("recovery", told.stdout.trim_end());
+    scratch.bash("$ATREST key test vol --key-file recovery --key-slot 1").ok();
+}
+
 #[test]
 fn a_store_is_used_by_one_command_at_a_time() {
     let scratch = with_card();

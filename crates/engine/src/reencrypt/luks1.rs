@@ -28,6 +28,20 @@ pub enum Luks1Error {
     Convert(ConvertError),
     /// The re-encryption can't begin.
     Reencrypt(Box<ReencryptError>),
+    /// Data would move back, but its header lies elsewhere and gets no room by that.
+    ShiftDetached,
+    /// Data would move back further than the longest header reaches.
+    ShiftTooFar {
+        /// Bytes by which it can move at most; none if it is as far back already.
+        most: u64,
+    },
+    /// It does not begin, and keyslots that were to go are gone: they had to make room first.
+    Dropped {
+        /// Their numbers.
+        slots: Vec<u32>,
+        /// Why it does not begin.
+        error: Box<Luks1Error>,
+    },
 }
 
 impl std::fmt::Display for Luks1Error {
@@ -35,6 +49,16 @@ impl std::fmt::Display for Luks1Error {
         match self {
             Self::Convert(error) => error.fmt(f),
             Self::Reencrypt(error) => error.fmt(f),
+            Self::ShiftDetached => f.write_str(
+                "the header lies elsewhere: it needs no room in front of the data, which can't move back",
+            ),
+            Self::ShiftTooFar { most } => write!(f, "the data can move back by {most} bytes at most"),
+            Self::Dropped { slots, error } => {
+                write!(
+                    f,
+                    "keyslots {slots:?} are removed already, but the re-encryption does not begin: {error}"
+                )
+            }
         }
     }
 }
@@ -63,8 +87,9 @@ impl From<OpenError> for Luks1Error {
 /// When [`run`](super::run) is done, [`end_luks1`] makes a volume of LUKS1 of it again; so it does if this fails after the header was written.
 ///
 /// # Errors
-/// [`Luks1Error`]. Before anything is written if the volume could not be one of LUKS2 meanwhile, with room for a second
-/// keyslot for each passphrase, or not one of LUKS1 afterwards.
+/// [`Luks1Error`]. Nothing is written if the volume could not be one of LUKS2 meanwhile, with room for a second keyslot for each
+/// passphrase, or not one of LUKS1 afterwards, or if its data would move for nothing. What is written stays where the media fails
+/// after that; [`Luks1Error::Dropped`] names the keyslots that are gone then.
 pub fn begin_luks1<'a>(
     data: &'a dyn Media,
     header: Option<&'a dyn Media>,
@@ -82,20 +107,44 @@ pub fn begin_luks1<'a>(
     // Where data moves back, the header of LUKS1 may reach into what it leaves free.
     // intended: a shift beyond all devices is refused as such when the re-encryption begins.
     let room = offset.saturating_add(options.shift.unwrap_or(0));
+    if options.shift.is_some() {
+        check_shift(header.is_some(), offset, room)?;
+    }
     let rehearsed = |early: &[u32]| rehearse(devices, header.is_some(), room, passphrases, &options, early);
-    match rehearsed(&[]) {
+    let mut early = Vec::new();
+    match rehearsed(&early) {
         Ok(()) => {}
-        // What may go makes room before it begins, if that is enough.
+        // The keyslots that the caller gives up may take the room that is missing. If it can begin without them, they are removed
+        // first; else they stay, too.
         Err(_) if !options.drop_slots.is_empty() => {
-            let early = not_carried(devices.header, passphrases, &options.drop_slots)?;
+            early = not_carried(devices.header, passphrases, &options.drop_slots)?;
             rehearsed(&early)?;
-            drop_early(devices.header, &early)?;
         }
         Err(error) => return Err(error),
     }
-    let locked = convert_meanwhile(devices.header)?;
-    let luks2 = locked.luks2().ok_or(OpenError::NotLuks)?;
-    Ok(luks2.begin_reencryption(devices, passphrases, &options)?)
+    let mut gone = Vec::new();
+    let begun = drop_early(devices.header, &early, &mut gone).and_then(|()| {
+        let locked = convert_meanwhile(devices.header)?;
+        let luks2 = locked.luks2().ok_or(OpenError::NotLuks)?;
+        Ok(luks2.begin_reencryption(devices, passphrases, &options)?)
+    });
+    begun.map_err(|error| match gone.is_empty() {
+        true => error,
+        false => Luks1Error::Dropped { slots: gone, error: Box::new(error) },
+    })
+}
+
+/// Refuses to move data back where that gives the header no room, or further than [`HeaderCopy`] holds, in which what is left in
+/// front of it is wiped, too. `room` is what the header would have then.
+fn check_shift(detached: bool, offset: u64, room: u64) -> Result<(), Luks1Error> {
+    if detached {
+        return Err(Luks1Error::ShiftDetached);
+    }
+    match room <= LONGEST {
+        true => Ok(()),
+        // intended: none if it begins behind that already.
+        false => Err(Luks1Error::ShiftTooFar { most: LONGEST.saturating_sub(offset) }),
+    }
 }
 
 /// Makes a volume of LUKS1 of one whose re-encryption is done, or had not begun.
@@ -142,13 +191,14 @@ fn not_carried(
     Ok(early)
 }
 
-/// Removes keyslots of the old key that are not carried over.
-fn drop_early(header: &dyn Media, slots: &[u32]) -> Result<(), Luks1Error> {
+/// Removes keyslots of the old key that are not carried over. Those that it has removed are in `gone`, also where it fails.
+fn drop_early(header: &dyn Media, slots: &[u32], gone: &mut Vec<u32>) -> Result<(), Luks1Error> {
     let mut locked = LockedVolume::read(header)?;
     for slot in slots {
         locked
             .kill_slot(header, *slot, false)
             .map_err(|error| Luks1Error::from(ReencryptError::from(error)))?;
+        gone.push(*slot);
     }
     Ok(())
 }
@@ -188,7 +238,7 @@ fn rehearse(
         shift: options.shift,
         drop_slots: options.drop_slots.clone(),
     };
-    drop_early(&header, early)?;
+    drop_early(&header, early, &mut Vec::new())?;
     let locked = convert_meanwhile(&header)?;
     let luks2 = locked.luks2().ok_or(OpenError::NotLuks)?;
     let mut begun = luks2.begin_reencryption(copies, passphrases, &quick)?;

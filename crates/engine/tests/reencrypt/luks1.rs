@@ -260,6 +260,65 @@ fn what_can_not_be_of_luks1_afterwards_is_refused_and_nothing_is_written() {
     assert!(matches!(error, Luks1Error::Reencrypt(_)) && device.image() == before, "{error}");
 }
 
+#[test]
+fn data_that_would_move_for_nothing_or_too_far_is_refused_before_anything_is_written() {
+    let case = CASES[0];
+    let given = passphrase_of(0);
+    let (device, _) = volume(case, &mut Random::new(8));
+    let begin = |device: &FaultDevice, header: Option<&FaultDevice>, shift| {
+        let options = ReencryptOptions { shift: Some(shift), ..options_of(case) };
+        let before = (device.image(), header.map(FaultDevice::image));
+        let header = header.map(|header| header as &dyn atrest_device::Media);
+        let error = begin_luks1(device, header, &[(&given, None)], options).map(drop).expect_err("refused");
+        assert!(device.image() == before.0, "{error}: it was written to");
+        (error, before.1)
+    };
+    // More data than that.
+    let mut image = device.image();
+    image.resize(136 << 20, 0);
+    let large = FaultDevice::new(image);
+    let most = (126 << 20) + (32 << 10);
+    let too_far = Luks1Error::ShiftTooFar { most };
+    for shift in [128 << 20, most + 512] {
+        assert_eq!(begin(&large, None, shift).0, too_far);
+    }
+    assert_eq!(begin(&device, None, u64::MAX - 511).0, too_far);
+    let furthest = ReencryptOptions { shift: Some(most), ..options_of(case) };
+    begin_luks1(&large, None, &[(&given, None)], furthest).map(drop).expect("it begins");
+
+    let (data, header) = (FaultDevice::zeroed(4 << 20), FaultDevice::zeroed(4 << 20));
+    let options = FormatOptions { keyslot: keyslot_at(0), ..FormatOptions::default() };
+    let devices = Devices::detached(&header, &data);
+    atrest_volume::format(devices, VolumeFormat::Luks1, &given, &options).expect("a volume");
+    let (error, before) = begin(&data, Some(&header), 64 << 10);
+    assert_eq!(error, Luks1Error::ShiftDetached);
+    assert!(before.is_some_and(|before| before == header.image()), "the header was written to");
+    let begun = begin_luks1(&data, Some(&header), &[(&given, None)], options_of(case));
+    begun.map(drop).expect("without a shift it begins");
+}
+
+/// Eight keyslots leave no room for another, and seven of them may go.
+#[test]
+fn keyslots_that_made_room_for_nothing_are_named() {
+    let case = Case { slots: &[0, 1, 2, 3, 4, 5, 6, 7], ..CASES[1] };
+    // The second header of LUKS2, inside the keyslot that stays; and the third keyslot.
+    for (offset, gone) in [(16 << 10, &[1, 2, 3, 4, 5, 6, 7][..]), (4096 + 2 * 504 * 512, &[1])] {
+        let (device, plaintext) = volume(case, &mut Random::new(9));
+        device.fail(Fault::UnwritableRange { offset, len: 512 });
+        let given = passphrase_of(0);
+        let options = ReencryptOptions { drop_slots: (1..8).collect(), ..options_of(case) };
+        let error =
+            begin_luks1(&device, None, &[(&given, Some(0))], options).map(drop).expect_err("it fails");
+        assert!(error.to_string().contains(&format!("keyslots {gone:?} are removed already")), "{error}");
+        assert!(matches!(&error, Luks1Error::Dropped { slots, .. } if slots == gone), "{error:?}");
+        device.heal();
+        let left = LockedVolume::read(&device).expect("a header").info().keyslots;
+        let gone_now: Vec<u32> = (0..8).filter(|slot| left.iter().all(|found| found.id != *slot)).collect();
+        assert_eq!(gone_now, gone);
+        assert!(opened(&Arc::new(device), 0).as_deref() == Some(&plaintext[..]));
+    }
+}
+
 /// Plain opens complete nothing that is not theirs; what is half-written is completed as of any other volume.
 #[test]
 fn a_half_written_zone_of_what_was_luks1_is_recovered_as_any_other() {
