@@ -368,7 +368,8 @@ pub(crate) struct Info {
 
 impl Info {
     fn of(info: &lfs::lfs_info) -> Self {
-        let name = info.name.iter().map(|byte| byte.cast_unsigned()).take_while(|byte| *byte != 0).collect();
+        let name =
+            info.name.iter().flat_map(|byte| byte.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
         let directory = u32::from(info.type_) == lfs::lfs_type_LFS_TYPE_DIR;
         Self { directory, size: if directory { 0 } else { info.size }, name }
     }

@@ -76,7 +76,7 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
                 Face::Fuse(mount) => drop(mount.unmounter().unmount()),
                 Face::Driven(driven) => driven.abandon(),
                 Face::Nbd(_) => {}
-                #[cfg(feature = "whole")]
+                #[cfg(feature = "vhost-user")]
                 Face::VhostUser(_) => {}
             }
             return Err(failure);
@@ -94,7 +94,7 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     let cache = match &mounted.face {
         Face::Fuse(mount) => mount.kernel_cache(),
         Face::Driven(_) | Face::Nbd(_) => None,
-        #[cfg(feature = "whole")]
+        #[cfg(feature = "vhost-user")]
         Face::VhostUser(_) => None,
     };
     let control = match mounted.keyring.zip(cache) {

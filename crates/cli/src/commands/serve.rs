@@ -1,6 +1,6 @@
 //! `atrest open`, `close` and `status`.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use atrest_attach::dm::Mapping;
 use atrest_attach::nbd::BindError;
 use atrest_attach::serve::{self, Background, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
 use atrest_attach::session::{CloseError, Entry, Kind, Registration, Registry, SessionError, Watched};
-#[cfg(feature = "whole")]
+#[cfg(feature = "vhost-user")]
 use atrest_attach::vhost_user;
 use atrest_attach::{fuse, nbd};
 use atrest_device::BlockDevice;
@@ -261,9 +261,9 @@ fn stand_up(
         (Some(directory), _) => {
             Some(Face::Fuse(fuse::mount(disk.clone(), directory, &fuse::Options::default())?))
         }
-        #[cfg(feature = "whole")]
+        #[cfg(feature = "vhost-user")]
         (None, Some(socket)) => {
-            let name = args.name.as_deref().map(OsStr::new).or(path.file_stem());
+            let name = args.name.as_deref().map(AsRef::as_ref).or(path.file_stem());
             let id = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             let mut options = vhost_user::Options { id, ..vhost_user::Options::default() };
             if disk.store_requests().is_some() {
@@ -271,10 +271,10 @@ fn stand_up(
             }
             Some(Face::VhostUser(vhost_user::Server::bind(disk.clone(), socket, options)?))
         }
-        #[cfg(not(feature = "whole"))]
+        #[cfg(not(feature = "vhost-user"))]
         (None, Some(_)) => {
             return Err(Failure::parameters("this program serves no virtual machines")
-                .hint("`atrest open --vhost-user` does"));
+                .hint("`atrest open --vhost-user` does, on 64-bit processors"));
         }
         (None, None) => None,
     };
@@ -327,7 +327,7 @@ pub fn kind_of(face: &Face) -> Kind {
         Face::Nbd(server) => Kind::of_server(server),
         Face::Fuse(mount) => Kind::of_mount(mount),
         Face::Driven(driven) => Kind::of_driven(driven),
-        #[cfg(feature = "whole")]
+        #[cfg(feature = "vhost-user")]
         Face::VhostUser(server) => Kind::of_disk(server),
     }
 }
@@ -341,7 +341,7 @@ pub fn ready_json(face: &Face, registration: &Registration) -> Value {
         Face::Driven(driven) => {
             json!({ "event": "ready", "name": name, "path": path_text(driven.directory()) })
         }
-        #[cfg(feature = "whole")]
+        #[cfg(feature = "vhost-user")]
         Face::VhostUser(server) => {
             json!({ "event": "ready", "name": name, "socket": path_text(server.socket()) })
         }

@@ -125,17 +125,21 @@ Exit codes:
 
 `atrest COMMAND -h` explains a command in short, `atrest COMMAND --help` all of it.";
 
-/// The definitions with the commands in groups.
-pub fn shaped(root: Command) -> Command {
-    let short = listed(&root, false);
-    let long = listed(&root, true);
+/// Below so many columns, what a command does stands under its name.
+const NARROW: usize = 60;
+
+/// The definitions with the commands in groups, for a screen of so many columns.
+pub fn shaped(root: Command, columns: usize) -> Command {
+    let narrow = columns < NARROW;
+    let short = listed(&root, false, narrow);
+    let long = listed(&root, true, narrow);
     root.help_template(TEMPLATE)
         .after_help(format!("{short}\n{SHORT_END}"))
         .after_long_help(format!("{long}\n{LONG_END}"))
 }
 
-/// The groups, a line for each command that this build has.
-fn listed(root: &Command, all: bool) -> String {
+/// The groups, a line for each command that this build has, or two where the screen is narrow.
+fn listed(root: &Command, all: bool, narrow: bool) -> String {
     let mut groups = Vec::new();
     for (heading, first, more) in GROUPS {
         let more = if all { more } else { &[][..] };
@@ -143,7 +147,10 @@ fn listed(root: &Command, all: bool) -> String {
         let mut text = String::new();
         for (name, what) in first.iter().chain(more).filter(|(name, _)| there(name)) {
             // Writing to a String can't fail.
-            let _ = writeln!(text, "  {name:<12}{what}");
+            let _ = match narrow {
+                false => writeln!(text, "  {name:<12}{what}"),
+                true => writeln!(text, "  {name}\n      {what}"),
+            };
         }
         if !text.is_empty() {
             groups.push(format!("{heading}:\n{text}"));
@@ -171,7 +178,7 @@ mod tests {
         }
         let shown = root.get_subcommands().filter(|sub| !sub.is_hide_set()).count();
         assert_eq!(listed_names.len(), shown, "a group names a command that is not there");
-        for line in listed(&root, true).lines() {
+        for line in listed(&root, true, false).lines() {
             assert!(line.len() <= 86, "{line}");
         }
     }

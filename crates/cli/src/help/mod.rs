@@ -8,18 +8,31 @@
 mod front;
 pub mod short;
 
+use std::io::IsTerminal as _;
+
 use clap::{Command, CommandFactory};
 
 use crate::args::Cli;
 
+const WIDEST: usize = 100;
+
 /// The definitions, as help shows them.
 pub fn command() -> Command {
-    shaped(Cli::command())
+    shaped(Cli::command(), columns())
 }
 
-/// The definitions with less in `-h`. They must not be built yet: whether there is more in `--help` is looked at then.
-fn shaped(root: Command) -> Command {
-    front::shaped(short::shaped(root))
+/// The definitions with less in `-h`, for a screen of so many columns. They must not be built yet: whether there is more in `--help` is
+/// looked at then.
+fn shaped(root: Command, columns: usize) -> Command {
+    front::shaped(short::shaped(root), columns).term_width(columns)
+}
+
+/// The columns of the terminal; otherwise what COLUMNS says. More than [`WIDEST`] make lines that are hard to read.
+fn columns() -> usize {
+    let out = std::io::stdout();
+    let known = out.is_terminal().then(|| crate::bars::columns(&out));
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+    known.or_else(told).map_or(WIDEST, |columns| columns.min(WIDEST))
 }
 
 /// The lines below "Examples:" in the long help of a command. An example that goes on in the next line is one.

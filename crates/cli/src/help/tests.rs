@@ -21,7 +21,7 @@ fn printed(words: &[&str]) -> String {
 }
 
 fn printed_in(columns: usize, words: &[&str]) -> String {
-    let definitions = shaped(Cli::command().term_width(columns));
+    let definitions = shaped(Cli::command(), columns);
     definitions.try_get_matches_from(words).expect_err("help").render().to_string()
 }
 
@@ -51,6 +51,16 @@ fn the_short_help_of_every_command_fits_a_screen_and_has_two_examples() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn on_a_narrow_screen_what_a_command_does_stands_under_its_name() {
+    let text = printed_in(40, &["atrest", "-h"]);
+    assert!(
+        text.contains("\n  format\n      Make a volume, a flash card or a\n      sealed volume\n"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
 }
 
 #[test]

@@ -11,6 +11,9 @@ use clap::{Arg, Command};
 use crate::help::{examples, notes};
 use roff::Page;
 
+/// The day of this version in CHANGELOG.md, which a page has in its heading. The day of a build would make two builds differ.
+const RELEASED: &str = "2026-11-28";
+
 const EXIT_STATUS: &[(&str, &str)] = &[
     ("0", "It is done."),
     ("1", "The arguments are wrong, or don't fit together."),
@@ -84,7 +87,8 @@ pub fn pages(mut root: Command) -> BTreeMap<String, String> {
     }
     walk(&root, "atrest", None, &mut pages);
     for (name, text) in formats::PAGES {
-        pages.insert(format!("atrest-{name}.5"), (*text).to_owned());
+        let dated = text.replacen("@RELEASED@", RELEASED, 1);
+        pages.insert(format!("atrest-{name}.5"), dated);
     }
     pages
 }
@@ -93,7 +97,7 @@ pub fn pages(mut root: Command) -> BTreeMap<String, String> {
 pub fn page(command: &Command, path: &str, above: Option<&Command>) -> String {
     let name = path.replace(' ', "-");
     let version = env!("CARGO_PKG_VERSION");
-    let mut page = Page::new(&format!("{name} 1 \"\" \"atrest {version}\" \"User commands\""));
+    let mut page = Page::new(&format!("{name} 1 \"{RELEASED}\" \"atrest {version}\" \"User commands\""));
     // intended: a test holds that every command says what it does.
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     page.section("NAME");

@@ -5,32 +5,13 @@ use std::path::Path;
 use crate::common::Scratch;
 use crate::common::terminal::{Terminal, ends};
 
-/// A directory of the program under test, in front of where commands are looked for.
-fn path_with_program(scratch: &Scratch) -> String {
-    let told = scratch.bash("dirname \"$ATREST\"").ok().stdout;
-    format!("{}:/usr/bin:/bin", told.trim())
-}
-
 #[test]
 fn tab_completes_open_volumes_keyslots_and_ciphers_in_bash() {
     let scratch = Scratch::with_volume();
     let name = scratch.session();
-    scratch.bash("$ATREST completions bash > script").ok();
     scratch.atrest(&["open", "vol", "--nbd", "--daemon", "--key-file", "key", "--name", &name]).ok();
 
-    let mut terminal = Terminal::new();
-    let mut command = scratch.command("bash");
-    command
-        .args(["--noprofile", "--norc", "-i"])
-        .env("PATH", path_with_program(&scratch))
-        .env("TERM", "dumb")
-        .env("PS1", "ready> ");
-    let child = terminal.start(&command);
-    terminal.shows("ready> ");
-    terminal.types(b"source ./script; echo so\"urced\"\n");
-    terminal.shows("sourced");
-    terminal.shows("ready> ");
-    // The end of a line is thrown away before the next one.
+    let (mut terminal, child) = Terminal::completing_bash(&scratch, &[]);
     for (typed, shown) in [
         ("atrest key kill vol \t", "kill vol 0".to_owned()),
         ("atrest open vol --key-slot=\t", "--key-slot=0".to_owned()),
@@ -40,10 +21,7 @@ fn tab_completes_open_volumes_keyslots_and_ciphers_in_bash() {
         ("atrest info --metad\t", "--metadata".to_owned()),
         (&format!("atrest close {}\t", &name[..name.len() - 2])[..], format!("close {name}")),
     ] {
-        terminal.types(typed.as_bytes());
-        terminal.shows(&shown);
-        terminal.types(b"\x15\n");
-        terminal.shows("ready> ");
+        terminal.completes(typed, &shown);
     }
     terminal.types(b"exit\n");
     assert!(ends(child).success());

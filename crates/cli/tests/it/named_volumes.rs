@@ -137,31 +137,15 @@ fn tab_completes_names_of_the_configuration_and_files_in_bash() {
     assert_eq!((broken.stdout.as_str(), broken.stderr.as_str()), ("", ""));
 
     std::fs::create_dir(scratch.path("phones")).expect("a directory");
-    scratch.bash("$ATREST completions bash > script").ok();
-    let program = scratch.bash("dirname \"$ATREST\"").ok().stdout;
-    let mut terminal = Terminal::new();
-    let mut command = scratch.command("bash");
-    command
-        .args(["--noprofile", "--norc", "-i"])
-        .env("PATH", format!("{}:/usr/bin:/bin", program.trim()))
-        .env("XDG_CONFIG_HOME", scratch.path("config"))
-        .env("TERM", "dumb")
-        .env("PS1", "ready> ");
-    let child = terminal.start(&command);
-    terminal.shows("ready> ");
-    terminal.types(b"source ./script; echo so\"urced\"\n");
-    terminal.shows("sourced");
-    terminal.shows("ready> ");
+    let config = scratch.path("config");
+    let (mut terminal, child) = Terminal::completing_bash(&scratch, &[("XDG_CONFIG_HOME", &config)]);
     for (typed, shown) in [
         ("atrest open phot\t", "open photos "),
         ("atrest open phon\t", "open phones/"),
         ("atrest open ph\t\t\t", "phones/ "),
         ("atrest open vo\t", "open vol "),
     ] {
-        terminal.types(typed.as_bytes());
-        terminal.shows(shown);
-        terminal.types(b"\x15\n");
-        terminal.shows("ready> ");
+        terminal.completes(typed, shown);
     }
     terminal.types(b"exit\n");
     assert!(ends(child).success());

@@ -144,7 +144,17 @@ fn tools_print_what_they_are_asked_for() {
     assert!(scratch.atrest(&["man"]).ok().stdout.contains(".TH atrest 1"));
     scratch.atrest(&["man", "new/man"]).ok();
     assert!(scratch.path("new/man/atrest-key-add.1").exists());
-    assert!(scratch.path("new/man/atrest-luks.5").exists());
+    // The newest heading of the changelog: "## [0.2.0] – 2026-11-28".
+    let changelog = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../CHANGELOG.md");
+    let changelog = fs::read_to_string(changelog).expect("the changelog");
+    let heading = changelog.lines().find(|line| line.starts_with("## [")).expect("a version");
+    let (version, day) = heading[4..].split_once("] – ").expect("a version and its day");
+    assert_eq!(version, env!("CARGO_PKG_VERSION"));
+    for (page, rest) in [("atrest-key-add.1", "User commands"), ("atrest-luks.5", "File formats")] {
+        let text = fs::read_to_string(scratch.path("new/man").join(page)).expect("a page");
+        let heading = text.lines().next().expect("a heading");
+        assert!(heading.contains(&format!(" \"{day}\" \"atrest")) && heading.contains(rest), "{heading}");
+    }
     // Once more over what is there.
     scratch.atrest(&["man", "new/man"]).ok();
     scratch.file("file", b"");

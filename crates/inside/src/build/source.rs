@@ -132,7 +132,8 @@ impl Source {
         }
         if found.kind == Kind::File {
             found.blocks = found.size.div_ceil(BLOCK as u64);
-            if stat.st_blocks < found.size.div_ceil(512).cast_signed() {
+            // The types of this count differ between processors. It is never negative.
+            if (stat.st_blocks as u64) < found.size.div_ceil(512) {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 let file = rustix::fs::openat(dir, name, flags, Mode::empty()).map_err(failed)?;
                 found.blocks = holes::count(&file, found.size, BLOCK as u64).map_err(failed)?;

@@ -18,11 +18,14 @@ pub const PRIME: [u8; LEN] = {
     prime
 };
 
-type Number = FixedMontyForm<4>;
+/// Machine words of a number: 4, or 8 where a word has 32 bits.
+const LIMBS: usize = U256::LIMBS;
+
+type Number = FixedMontyForm<LIMBS>;
 
 /// The numbers modulo a prime.
 #[derive(Debug)]
-pub struct Field(FixedMontyParams<4>);
+pub struct Field(FixedMontyParams<LIMBS>);
 
 impl Field {
     /// The one whose prime this is. That it is one is not checked: by another number nothing is restored.

@@ -11,15 +11,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atrest_filetree::{
-    About, Capacity, Entry, FileTree, Kind, LowerError, Metadata, Space, Stop, Timestamp, TreeError,
-    TreePath, is_valid_name,
+    About, Capacity, Entry, FileTree, Kind, LowerError, Metadata, Space, Stop, TreeError, TreePath,
+    is_valid_name,
 };
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{EcryptfsError, EncryptedFile, Keys, LowerFile, NameCipher, NameError};
 use crate::flags;
-use crate::lower::kind_of;
+use crate::lower::{kind_of, times};
 
 /// Open files that are kept: whoever reads one piece of a file reads the next.
 const KEPT_FILES: usize = 16;
@@ -275,7 +275,7 @@ impl FileTree for LowerTree {
         let lower = self.lower_path(path)?;
         let stat = self.stat(&lower)?;
         let kind = kind_of(FileType::from_raw_mode(stat.st_mode)).unwrap_or(Kind::File);
-        let time = |seconds: i64, nanoseconds: u64| Timestamp { seconds, nanoseconds: nanoseconds as u32 };
+        let [modified, accessed, changed] = times(&stat);
         Ok(Metadata {
             kind,
             size: self.size(path, &lower, kind, &stat),
@@ -287,9 +287,9 @@ impl FileTree for LowerTree {
             inode: if self.is_ours(&stat)? { stat.st_ino } else { 0 },
             // intended: for people; no file has so many blocks.
             allocated: (stat.st_blocks as u64).saturating_mul(512),
-            modified: time(stat.st_mtime, stat.st_mtime_nsec),
-            accessed: time(stat.st_atime, stat.st_atime_nsec),
-            changed: time(stat.st_ctime, stat.st_ctime_nsec),
+            modified,
+            accessed,
+            changed,
         })
     }
 

@@ -6,14 +6,14 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 
 use atrest_filetree::posix::{Attributes, Change, Errno, NewTime, Outcome};
-use atrest_filetree::{Kind, Metadata, Timestamp};
+use atrest_filetree::{Kind, Metadata};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 
 use super::Layer;
-use super::kind_of;
 use super::nodes::{LowerNode, Way, Which, without_name};
 use super::open::{Stamp, proc_name};
 use super::tree::{Inner, stat_at};
+use super::{kind_of, times};
 use crate::flags;
 
 impl<M: Layer> Inner<M> {
@@ -31,11 +31,7 @@ impl<M: Layer> Inner<M> {
         open: impl FnOnce() -> Outcome<File>,
     ) -> Outcome<Attributes> {
         let kind = kind_of(node.kind).ok_or(Errno::IO)?;
-        let time = |seconds: i64, nanoseconds: u64| Timestamp {
-            seconds,
-            // intended: a time that the system never gives.
-            nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
-        };
+        let [modified, accessed, changed] = times(stat);
         let metadata = Metadata {
             kind,
             size: self.size(node, kind, stat, open),
@@ -47,9 +43,9 @@ impl<M: Layer> Inner<M> {
             inode: node.number.0,
             // intended: for people; no file has so many blocks.
             allocated: (stat.st_blocks as u64).saturating_mul(512),
-            modified: time(stat.st_mtime, stat.st_mtime_nsec),
-            accessed: time(stat.st_atime, stat.st_atime_nsec),
-            changed: time(stat.st_ctime, stat.st_ctime_nsec),
+            modified,
+            accessed,
+            changed,
         };
         Ok(Attributes { node: node.number, metadata, device: stat.st_rdev })
     }

@@ -9,8 +9,8 @@ use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_filetree::posix::{Attributes, EntrySink, Errno, Look, Node, Outcome, PosixDirectory, PosixEntry};
-use atrest_filetree::{Cursor, Kind};
-use rustix::fs::{FileType, RawDir, SeekFrom};
+use atrest_filetree::{Cursor, Kind, Timestamp};
+use rustix::fs::{FileType, RawDir, SeekFrom, Stat};
 
 use super::Layer;
 use super::attributes::open_to_read;
@@ -183,4 +183,15 @@ pub(crate) fn kind_of(kind: FileType) -> Option<Kind> {
         FileType::BlockDevice => Kind::BlockDevice,
         _ => return None,
     })
+}
+
+/// When a lower file was last changed and read, and when its metadata were last changed.
+pub(crate) fn times(stat: &Stat) -> [Timestamp; 3] {
+    // A processor of 32 bits has another type for nanoseconds. They are less than 10^9.
+    [
+        (stat.st_mtime, stat.st_mtime_nsec as u32),
+        (stat.st_atime, stat.st_atime_nsec as u32),
+        (stat.st_ctime, stat.st_ctime_nsec as u32),
+    ]
+    .map(|(seconds, nanoseconds)| Timestamp { seconds, nanoseconds })
 }

@@ -18,7 +18,7 @@ mod tree;
 mod write_behind;
 mod xattrs;
 
-pub(crate) use directory::kind_of;
+pub(crate) use directory::{kind_of, times};
 pub use ecryptfs::{Contents, EcryptfsLayer, FoundNames, look_at};
 pub use identity::Identity;
 pub use layer::{Layer, LayerFile};

@@ -4,12 +4,13 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use atrest_filetree::Timestamp;
 use atrest_filetree::posix::{Errno, Opened, Outcome, PosixFile};
 use rustix::fs::{Mode, OFlags, Stat};
 
 use super::nodes::LowerNode;
 use super::write_behind::WriteBehind;
-use super::{Layer, LayerFile};
+use super::{Layer, LayerFile, times};
 
 /// What a node knows of those who have it open.
 pub(super) struct OpenState<F> {
@@ -47,19 +48,16 @@ impl<F: LayerFile> OpenState<F> {
 
 /// Changes when anybody changes the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp(i64, i64, i64, i64, i64);
+pub(super) struct Stamp {
+    size: i64,
+    modified: Timestamp,
+    changed: Timestamp,
+}
 
 impl Stamp {
     pub fn of(stat: &Stat) -> Self {
-        // cannot fail: less than 10^9.
-        let nanoseconds = |part: u64| i64::try_from(part).unwrap_or(0);
-        Self(
-            stat.st_size,
-            stat.st_mtime,
-            nanoseconds(stat.st_mtime_nsec),
-            stat.st_ctime,
-            nanoseconds(stat.st_ctime_nsec),
-        )
+        let [modified, _, changed] = times(stat);
+        Self { size: stat.st_size, modified, changed }
     }
 }
 

@@ -103,6 +103,7 @@ pub mod notice {
 }
 
 /// FUSE over io_uring: commands to `/dev/fuse`.
+#[cfg(target_pointer_width = "64")]
 pub mod ring_command {
     pub const REGISTER: u32 = 1;
     pub const COMMIT_AND_FETCH: u32 = 2;

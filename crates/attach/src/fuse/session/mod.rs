@@ -7,9 +7,14 @@
 mod device;
 mod dispatch;
 mod notifier;
+#[cfg_attr(not(target_pointer_width = "64"), path = "no_ring.rs")]
 mod ring;
+#[cfg(target_pointer_width = "64")]
 mod seat;
+// Half of it is for rings.
+#[cfg_attr(not(target_pointer_width = "64"), allow(dead_code))]
 mod stop;
+#[cfg(target_pointer_width = "64")]
 #[allow(unsafe_code)]
 mod uring;
 

@@ -1,8 +1,10 @@
 //! A terminal of the test's own, for what a person types.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
+use super::Scratch;
 use atrest_testkit::wait_until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
@@ -38,6 +40,36 @@ impl Terminal {
         let end = || self.line.try_clone().expect("another descriptor");
         session.stdin(end()).stdout(end()).stderr(end());
         session.spawn().expect("setsid starts; run scripts/setup")
+    }
+
+    /// An interactive bash with `script`, of `atrest completions bash`, and with the program in front of where commands are looked for.
+    #[track_caller]
+    pub fn completing_bash(scratch: &Scratch, environment: &[(&str, &Path)]) -> (Self, Child) {
+        scratch.bash("$ATREST completions bash > script").ok();
+        let program = scratch.bash("dirname \"$ATREST\"").ok().stdout;
+        let mut terminal = Self::new();
+        let mut command = scratch.command("bash");
+        command
+            .args(["--noprofile", "--norc", "-i"])
+            .env("PATH", format!("{}:/usr/bin:/bin", program.trim()))
+            .env("TERM", "dumb")
+            .env("PS1", "ready> ")
+            .envs(environment.iter().copied());
+        let child = terminal.start(&command);
+        terminal.shows("ready> ");
+        terminal.types(b"source ./script; echo so\"urced\"\n");
+        terminal.shows("sourced");
+        terminal.shows("ready> ");
+        (terminal, child)
+    }
+
+    /// Presses the tab key after `typed`, waits for `shown`, and throws the line away.
+    #[track_caller]
+    pub fn completes(&mut self, typed: &str, shown: &str) {
+        self.types(typed.as_bytes());
+        self.shows(shown);
+        self.types(b"\x15\n");
+        self.shows("ready> ");
     }
 
     /// Waits until the terminal shows `text`, and forgets what it showed up to there.
