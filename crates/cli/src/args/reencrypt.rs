@@ -148,6 +148,9 @@ pub struct InPlaceArgs {
     /// How much of the end of SRC is free: the filesystem must have been shrunk by that. Half of it becomes the header [default: 32M].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "in_place")]
     pub reduce_device_size: Option<u64>,
+    /// With --header: the data begins there, and what lies in front of it stays as it is [default: 0].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "in_place", conflicts_with = "resume")]
+    pub data_offset: Option<u64>,
     #[command(flatten)]
     pub zones: ZoneArgs,
     /// Function that stretches the passphrase [default: argon2id].

@@ -1031,13 +1031,24 @@ fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
     // The header takes half of what is free, and the data begins behind it.
     line.uses(&["offset", "reduce-device-size"]);
     let free = line.request.size("reduce-device-size");
+    let offset = line.request.number("offset").filter(|sectors| *sectors > 0);
     // intended: more than any device has is refused as such.
-    let offset = line.request.number("offset").map(|sectors| sectors.saturating_mul(1024));
-    match (offset, free) {
-        (Some(_), _) if header => {
+    let (begins, twice) = (
+        offset.map(|sectors| sectors.saturating_mul(512)),
+        offset.map(|sectors| sectors.saturating_mul(1024)),
+    );
+    match (twice, free) {
+        // Nothing moves: what lies in front of the data is given up, and not its end.
+        (Some(_), Some(free)) if header && begins.is_some_and(|begins| begins < free) => {
             return Err(Failure::parameters(
-                "reencrypt --encrypt --header goes with data that begins with its device",
-            ));
+                "with --header, --reduce-device-size is room for the header in front of the data, and --offset leaves less",
+            )
+            .hint("the data is not moved: --offset says where it begins"));
+        }
+        (Some(_), _) if header => {
+            if let Some(begins) = begins.filter(|_| !resumes) {
+                line.words.push(format!("--data-offset={begins}").into());
+            }
         }
         (Some(wanted), Some(free)) if wanted > free => {
             return Err(Failure::parameters("--offset needs twice as much of --reduce-device-size"));
