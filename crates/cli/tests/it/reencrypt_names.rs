@@ -98,7 +98,7 @@ fn data_that_is_shorter_than_its_header_moves_as_a_whole_under_either_name() {
 #[test]
 fn data_that_begins_later_is_encrypted_from_there_under_either_name() {
     let (scratch, head) = stage();
-    scratch.bash("head -c 6M /dev/urandom > p; tail -c +4194305 p > behind").ok();
+    scratch.bash("head -c 14M /dev/urandom > p; tail -c +4194305 p > behind").ok();
     let check = "cmp -n 4194304 p v; no cmp -s behind <(tail -c +4194305 v); \
                  $ATREST decrypt --quiet --key-file key --header h v out; cmp behind out; rm out";
     for (begin, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours")] {
@@ -121,7 +121,7 @@ fn data_that_begins_later_is_encrypted_from_there_under_either_name() {
         "rm -f h; cp p v; ours reencrypt $O $C --encrypt --header h --offset 8192 --reduce-device-size 5M v";
     scratch.bash(&format!("{head}{script}")).fails(1, "--offset leaves less");
     scratch.bash("cmp p v; test ! -e h").ok();
-    for offset in ["8K", "1000", "6M", "7M"] {
+    for offset in ["8K", "1000", "14M", "15M"] {
         let script = format!(
             "$ATREST --yes encrypt --in-place --key-file key {CHEAP} --header h --data-offset {offset} v"
         );
