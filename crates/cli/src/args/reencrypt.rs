@@ -71,7 +71,7 @@ pub struct ReencryptArgs {
     /// opens.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_slot", "also_key_file", "words"])]
     pub volume_key_file: Option<PathBuf>,
-    /// The new volume key [default: a random one]. Of a device such as /dev/urandom it is as long as --key-size says.
+    /// The new volume key [default: a random one]. Of a device such as /dev/urandom it is as long as --key-size says, or the old one.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keep_key", "decrypt"])]
     pub new_volume_key_file: Option<PathBuf>,
     /// Make no keyslots for the new key, and let all others go: then the new volume key alone opens it.

@@ -798,7 +798,10 @@ pub fn reencrypt_options(
         None if args.keep_key => NewKey::Keep,
         None => NewKey::Random,
         Some(file) => match options::key_len(args.key_size) {
-            None => NewKey::Given(secrets::read_volume_key(file, output)?),
+            None => match old_key_len(locked) {
+                Some(len) => NewKey::Given(secrets::read_volume_key_of(file, len, output)?),
+                None => NewKey::Given(secrets::read_volume_key(file, output)?),
+            },
             Some(len) => {
                 let key = secrets::read_volume_key_of(file, len, output)?;
                 if key.len() != len {
@@ -826,6 +829,13 @@ pub fn reencrypt_options(
         },
         keyslot: options::keyslot(&args.pbkdf, None, None)?,
     })
+}
+
+/// Bytes in the volume key that there is: what is taken of a device such as /dev/urandom.
+fn old_key_len(locked: &LockedVolume) -> Option<usize> {
+    let segment = locked.info().segments.first().and_then(|segment| segment.key_len);
+    // intended: no key is so long.
+    segment.and_then(|bytes| usize::try_from(bytes).ok())
 }
 
 fn encrypt_options(args: &EncryptArgs) -> Result<EncryptOptions, Failure> {

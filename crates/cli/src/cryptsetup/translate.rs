@@ -908,6 +908,10 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     }
     line.uses(&["type", "force-offline-reencrypt", "progress-json"]);
     let resumes = line.request.has("resume-only");
+    // Of LUKS1 it is the new key, as ever: there is no re-encryption by the old one.
+    let new_of_luks1 = line.request.volume_key_file().is_some()
+        && !line.request.has("new-volume-key-file")
+        && reencrypted::is_luks1(line.request);
     match line.request.has("encrypt") {
         true => {
             encrypt_in_place(line, resumes)?;
@@ -926,7 +930,10 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
                 line.pass(KEYSLOT);
                 line.pass(&["cipher", "sector-size", "keep-key", "key-slot", "reduce-device-size"]);
                 drop_others(line);
-                new_key(line)?;
+                match new_of_luks1 {
+                    true => line.pass(&["key-size"]),
+                    false => new_key(line)?,
+                }
                 match line.request.has("reduce-device-size") {
                     // Where data moves, that is how it survives.
                     true => line.uses(&["resilience", "resilience-hash"]),
@@ -940,7 +947,13 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
             line.pass(&["new-volume-key-file", "hotzone-size", "device-size"]);
         }
     }
-    line.volume_key();
+    match line.request.volume_key_file() {
+        Some(file) if new_of_luks1 => {
+            line.uses(&["volume-key-file", "master-key-file"]);
+            line.with("--new-volume-key-file", file);
+        }
+        _ => line.volume_key(),
+    }
     line.secret();
     line.operands([line.request.first()]);
     Ok(line.words.split_off(0))
