@@ -33,6 +33,9 @@ const MAX_ZONE: u64 = 96 << 10;
 /// What is moved at once where a header goes.
 const LONGEST_HEAD: u64 = 128 << 10;
 
+/// What lies in front of data whose header is elsewhere.
+const FRONT: u64 = 1 << 20;
+
 /// By which the data moves behind a header that stays. Larger than some zones, and smaller than others would be.
 const SHIFT: u64 = 64 << 10;
 
@@ -49,10 +52,14 @@ enum Job {
     ByKey(ResilienceKind),
     /// Plaintext becomes a volume with the header in front of it.
     Move,
+    /// Plaintext that is shorter than the header becomes a volume with the header in front of it.
+    MoveLittle,
     /// Plaintext becomes a volume with the header in front of it, and without a keyslot.
     MoveByKey,
     /// Plaintext becomes a volume with the header elsewhere.
     Detached(ResilienceKind),
+    /// Plaintext becomes a volume with the header elsewhere, and [`FRONT`] bytes in front of it stay.
+    DetachedBehind(ResilienceKind),
     /// A volume whose header is elsewhere becomes plaintext.
     Decrypt(ResilienceKind),
     /// A volume becomes plaintext where its header was, by a copy of that header.
@@ -61,11 +68,16 @@ enum Job {
 
 impl Job {
     fn has_own_header(self) -> bool {
-        matches!(self, Self::Detached(_) | Self::Decrypt(_) | Self::DecryptOver(_))
+        matches!(self, Self::Detached(_) | Self::DetachedBehind(_) | Self::Decrypt(_) | Self::DecryptOver(_))
     }
 
     fn moves(self) -> bool {
-        matches!(self, Self::Move | Self::MoveByKey)
+        matches!(self, Self::Move | Self::MoveLittle | Self::MoveByKey)
+    }
+
+    /// Bytes in front of the plaintext on its device.
+    fn front(self) -> u64 {
+        if matches!(self, Self::DetachedBehind(_)) { FRONT } else { 0 }
     }
 
     /// Whether the data stays in its place.
@@ -83,7 +95,7 @@ impl Job {
     }
 }
 
-const JOBS: [(Job, Tearing); 14] = [
+const JOBS: [(Job, Tearing); 17] = [
     (Job::Reencrypt { from: 512, to: 512, resilience: ResilienceKind::Checksum }, Tearing::BetweenSectors),
     (Job::Reencrypt { from: 512, to: 4096, resilience: ResilienceKind::Checksum }, Tearing::None),
     (Job::Reencrypt { from: 4096, to: 512, resilience: ResilienceKind::Journal }, Tearing::Inside),
@@ -91,9 +103,12 @@ const JOBS: [(Job, Tearing); 14] = [
     (Job::Shift, Tearing::Inside),
     (Job::ByKey(ResilienceKind::Journal), Tearing::Inside),
     (Job::Move, Tearing::Inside),
+    (Job::MoveLittle, Tearing::Inside),
     (Job::MoveByKey, Tearing::Inside),
     (Job::Detached(ResilienceKind::Checksum), Tearing::BetweenSectors),
     (Job::Detached(ResilienceKind::Journal), Tearing::Inside),
+    (Job::DetachedBehind(ResilienceKind::Checksum), Tearing::BetweenSectors),
+    (Job::DetachedBehind(ResilienceKind::Journal), Tearing::Inside),
     (Job::Decrypt(ResilienceKind::Checksum), Tearing::BetweenSectors),
     (Job::Decrypt(ResilienceKind::Journal), Tearing::Inside),
     (Job::DecryptOver(ResilienceKind::Checksum), Tearing::BetweenSectors),
@@ -215,12 +230,15 @@ impl Bench {
                 let credential = Credential::Passphrase(&passphrase, None);
                 luks.begin_decryption(self.devices(), credential, &options)
             }
-            Job::Move | Job::Detached(_) => {
+            Job::Move | Job::MoveLittle | Job::Detached(_) | Job::DetachedBehind(_) => {
                 let resilience = match self.job {
-                    Job::Detached(kind) => kind,
+                    Job::Detached(kind) | Job::DetachedBehind(kind) => kind,
                     _ => ResilienceKind::default(),
                 };
-                let data_offset = (self.job == Job::Move).then_some(HEAD);
+                let data_offset = match self.job.moves() {
+                    true => Some(HEAD),
+                    false => Some(self.job.front()).filter(|front| *front > 0),
+                };
                 let format = FormatOptions { data_offset, ..options() };
                 let options = EncryptOptions { format, resilience, hash: None, part: self.part };
                 begin_encryption(self.devices(), &passphrase, options)
@@ -262,12 +280,15 @@ impl Bench {
             let luks = Luks2::read(self.devices().header).expect("the header is read");
             luks.metadata().digests().iter().all(|digest| digest.segments.is_empty())
         };
+        let mut front = vec![0; self.job.front() as usize];
+        self.data.read_at(0, &mut front).expect("the front is read");
+        assert!(front.iter().all(|byte| *byte == 0xEE), "what lies in front of the data has changed");
         if begun && !decrypted {
             assert!(self.plaintext(plaintext.len()) == plaintext, "the plaintext differs");
             return;
         }
         let mut data = vec![0; plaintext.len()];
-        self.data.read_at(0, &mut data).expect("the data is read");
+        self.data.read_at(self.job.front(), &mut data).expect("the data is read");
         assert!(data == plaintext, "no key is there, and the data is not what it was");
     }
 }
@@ -309,6 +330,7 @@ fn zones() -> RewriteOptions<'static> {
 /// A device before the job, and the plaintext on it.
 fn before(job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
     let len = match job {
+        Job::MoveLittle => 300 << 10,
         // Two whole shifts and a part of one.
         Job::Move | Job::MoveByKey => (HEAD * 5 / 2) as usize / 4096 * 4096,
         Job::DecryptOver(_) => (HEAD * 5 / 4) as usize / 4096 * 4096,
@@ -343,12 +365,17 @@ fn with_plaintext(plaintext: Vec<u8>, job: Job) -> (Bench, Vec<u8>) {
             disk.write_at(0, &plaintext).expect("the plaintext is written");
             image = media.image();
         }
-        Job::Move | Job::MoveByKey => {
+        Job::Move | Job::MoveLittle | Job::MoveByKey => {
             image.extend(&plaintext);
             image.resize(len + 2 * HEAD as usize, 0xEE);
         }
         Job::Detached(_) => {
             image.resize(HEAD as usize, 0);
+            image.extend(&plaintext);
+        }
+        Job::DetachedBehind(_) => {
+            image.resize(HEAD as usize, 0);
+            image.resize((HEAD + FRONT) as usize, 0xEE);
             image.extend(&plaintext);
         }
         Job::Decrypt(_) | Job::DecryptOver(_) => {
@@ -496,7 +523,7 @@ fn a_power_loss_while_a_part_is_rewritten_loses_nothing_of_it() {
         let (job, tearing) = in_place[(seed as usize - 1) % in_place.len()];
         let (mut bench, plaintext) = before(job, random);
         bench.part = Some(PART);
-        let (part, behind) = (&plaintext[..PART as usize], (HEAD + PART) as usize..);
+        let (part, behind) = (&plaintext[..PART as usize], (HEAD + job.front() + PART) as usize..);
         let untouched = bench.device.image()[behind.clone()].to_vec();
         bench.device.forget();
         let done = bench.begin_and_run().expect("it is done");
@@ -688,7 +715,8 @@ fn a_zone_of_many_chunks_is_recovered_whole() {
             let (bench, plaintext) = before_of((5 << 19) + 4096, job, &mut Random::new(4));
             let mut zones = zones();
             (zones.threads, zones.zone) = (threads, 0);
-            bench.device.fail(Fault::UnwritableRange { offset: HEAD + (3 << 19) + 4096, len: 512 });
+            let offset = HEAD + job.front() + (3 << 19) + 4096;
+            bench.device.fail(Fault::UnwritableRange { offset, len: 512 });
             let stopped = bench.begin_and_run_in(zones).expect_err("a sector can't be written");
             assert!(matches!(stopped, RewriteError::Data(_)), "{stopped}");
             bench.device.heal();

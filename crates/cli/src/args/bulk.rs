@@ -21,6 +21,7 @@ Examples:
   atrest encrypt --json --key-file key.bin disk.raw secret.img --yes
   resize2fs /dev/sdx1 900M && atrest encrypt --in-place --reduce-device-size 32M /dev/sdx1
   atrest encrypt --in-place --header head.img /dev/sdx1
+  atrest encrypt --in-place --header head.img --data-offset 16M /dev/sdx1
   atrest encrypt --in-place --resume /dev/sdx1")]
 pub struct EncryptArgs {
     /// Plaintext: a file, block device or NBD URI, or - for standard input.

@@ -71,7 +71,7 @@ pub struct ReencryptArgs {
     /// opens.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_slot", "also_key_file", "words"])]
     pub volume_key_file: Option<PathBuf>,
-    /// The new volume key [default: a random one]. Of a device such as /dev/urandom it is as long as --key-size says.
+    /// The new volume key [default: a random one]. Of a device such as /dev/urandom it is as long as --key-size says, or the old one.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keep_key", "decrypt"])]
     pub new_volume_key_file: Option<PathBuf>,
     /// Make no keyslots for the new key, and let all others go: then the new volume key alone opens it.
@@ -148,6 +148,9 @@ pub struct InPlaceArgs {
     /// How much of the end of SRC is free: the filesystem must have been shrunk by that. Half of it becomes the header [default: 32M].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "in_place")]
     pub reduce_device_size: Option<u64>,
+    /// With --header: the data begins there, and what lies in front of it stays as it is [default: 0].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "in_place", conflicts_with = "resume")]
+    pub data_offset: Option<u64>,
     #[command(flatten)]
     pub zones: ZoneArgs,
     /// Function that stretches the passphrase [default: argon2id].

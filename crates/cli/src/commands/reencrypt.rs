@@ -48,6 +48,8 @@ const EXCLUSIVE: Access = Access::ReadWriteExclusive;
 const MAPPED_ZONE: u64 = 1 << 20;
 /// A detached header, as cryptsetup makes it.
 const HEADER_SIZE: u64 = 16 << 20;
+/// The two copies of its metadata.
+const HEADER_COPIES: u64 = 32 << 10;
 
 pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     if args.online || args.stop {
@@ -443,6 +445,11 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
         ))
         .hint("the header has room for its keyslots with 32M, as without the option; --header FILE needs no room on the device"));
     }
+    if args.in_place.data_offset.is_some() && args.unlock.header.is_none() {
+        return Err(Failure::parameters("--data-offset is for data whose header is elsewhere").hint(
+            "--header FILE names the place of the header; without it the data moves by half of --reduce-device-size",
+        ));
+    }
     let (zones, secret) = (&args.in_place.zones, &args.unlock.secret);
     if args.how.resume {
         let given = Given::from(secret.volume_key_file.iter(), &secret.passphrase, output)?;
@@ -507,7 +514,7 @@ fn encrypt_detached(
     args: &EncryptArgs,
     data: &Device,
     header: &Path,
-    options: EncryptOptions,
+    mut options: EncryptOptions,
     stop: &Stop,
     output: &Output,
 ) -> Result<Option<Passphrase>, Failure> {
@@ -519,13 +526,22 @@ fn encrypt_detached(
     }
     confirm_part(&args.in_place.zones, output)?;
     let path = &args.source;
+    options.format.data_offset = args.in_place.data_offset.filter(|offset| *offset > 0);
+    let (from, header_size) = match options.format.data_offset {
+        None => (String::new(), HEADER_SIZE),
+        // No larger than what lies in front of the data, where it may be put one day.
+        Some(offset) => (format!(" from byte {offset} on"), offset.min(HEADER_SIZE)),
+    };
+    if header_size == HEADER_SIZE {
+        options.format.keyslots_size = Some(HEADER_SIZE - HEADER_COPIES);
+    }
     output.confirm(&format!(
-        "{} is encrypted; without {} and the passphrase it can't be read any more",
+        "{} is encrypted{from}; without {} and the passphrase it can't be read any more",
         path.display(),
         header.display()
     ))?;
     let passphrase = new_passphrase(args, output)?;
-    let file = NewFile::create(header, HEADER_SIZE).map_err(|error| Failure::from(error).at(header))?;
+    let file = NewFile::create(header, header_size).map_err(|error| Failure::from(error).at(header))?;
     let shared = file.shared();
     let spinner = progress::spinner("measuring and deriving the key", output);
     let begun = begin(Devices::detached(&*shared, data), passphrase.as_ref(), options);
@@ -596,9 +612,9 @@ fn encrypt_shifted(
 /// What can be reduced, where that much can't be.
 fn no_room_behind(error: ReencryptError, reduction: u64) -> Failure {
     let ReencryptError::NoSpaceBehind { has, .. } = error else { return error.into() };
-    // What remains is as long as the header at least, which takes half of the reduction.
-    let most = has / 3 * 2 / LEAST_REDUCTION * LEAST_REDUCTION;
-    if reduction >= LEAST_REDUCTION && most >= LEAST_REDUCTION {
+    // Something remains. With the least reduction the note of what was moved needs room in that.
+    let most = has.saturating_sub(1) / LEAST_REDUCTION * LEAST_REDUCTION;
+    if reduction > most && most > LEAST_REDUCTION {
         return Failure::parameters(format!("{has} bytes are too few for --reduce-device-size {reduction}"))
             .hint(format!(
                 "--reduce-device-size {most} is the most there; --header FILE needs no room on the device"
@@ -782,7 +798,10 @@ pub fn reencrypt_options(
         None if args.keep_key => NewKey::Keep,
         None => NewKey::Random,
         Some(file) => match options::key_len(args.key_size) {
-            None => NewKey::Given(secrets::read_volume_key(file, output)?),
+            None => match old_key_len(locked) {
+                Some(len) => NewKey::Given(secrets::read_volume_key_of(file, len, output)?),
+                None => NewKey::Given(secrets::read_volume_key(file, output)?),
+            },
             Some(len) => {
                 let key = secrets::read_volume_key_of(file, len, output)?;
                 if key.len() != len {
@@ -810,6 +829,13 @@ pub fn reencrypt_options(
         },
         keyslot: options::keyslot(&args.pbkdf, None, None)?,
     })
+}
+
+/// Bytes in the volume key that there is: what is taken of a device such as /dev/urandom.
+fn old_key_len(locked: &LockedVolume) -> Option<usize> {
+    let segment = locked.info().segments.first().and_then(|segment| segment.key_len);
+    // intended: no key is so long.
+    segment.and_then(|bytes| usize::try_from(bytes).ok())
 }
 
 fn encrypt_options(args: &EncryptArgs) -> Result<EncryptOptions, Failure> {

@@ -23,6 +23,14 @@ pub fn check(request: &Request) -> Result<(), Failure> {
     }
 }
 
+/// Whether it is a volume of LUKS1, or was one when its re-encryption began.
+pub fn is_luks1(request: &Request) -> bool {
+    found(request).is_some_and(|locked| {
+        let was_luks1 = locked.luks2().is_some_and(|luks2| luks2.was_luks1());
+        was_luks1 || matches!(locked.info().format, VolumeFormat::Luks1)
+    })
+}
+
 /// The header that is meant, if there is one.
 fn found(request: &Request) -> Option<LockedVolume> {
     let device = request.operands.first().map(Path::new);

@@ -908,6 +908,10 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     }
     line.uses(&["type", "force-offline-reencrypt", "progress-json"]);
     let resumes = line.request.has("resume-only");
+    // Of LUKS1 it is the new key, as ever: there is no re-encryption by the old one.
+    let new_of_luks1 = line.request.volume_key_file().is_some()
+        && !line.request.has("new-volume-key-file")
+        && reencrypted::is_luks1(line.request);
     match line.request.has("encrypt") {
         true => {
             encrypt_in_place(line, resumes)?;
@@ -926,7 +930,10 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
                 line.pass(KEYSLOT);
                 line.pass(&["cipher", "sector-size", "keep-key", "key-slot", "reduce-device-size"]);
                 drop_others(line);
-                new_key(line)?;
+                match new_of_luks1 {
+                    true => line.pass(&["key-size"]),
+                    false => new_key(line)?,
+                }
                 match line.request.has("reduce-device-size") {
                     // Where data moves, that is how it survives.
                     true => line.uses(&["resilience", "resilience-hash"]),
@@ -940,7 +947,13 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
             line.pass(&["new-volume-key-file", "hotzone-size", "device-size"]);
         }
     }
-    line.volume_key();
+    match line.request.volume_key_file() {
+        Some(file) if new_of_luks1 => {
+            line.uses(&["volume-key-file", "master-key-file"]);
+            line.with("--new-volume-key-file", file);
+        }
+        _ => line.volume_key(),
+    }
     line.secret();
     line.operands([line.request.first()]);
     Ok(line.words.split_off(0))
@@ -1031,13 +1044,24 @@ fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
     // The header takes half of what is free, and the data begins behind it.
     line.uses(&["offset", "reduce-device-size"]);
     let free = line.request.size("reduce-device-size");
+    let offset = line.request.number("offset").filter(|sectors| *sectors > 0);
     // intended: more than any device has is refused as such.
-    let offset = line.request.number("offset").map(|sectors| sectors.saturating_mul(1024));
-    match (offset, free) {
-        (Some(_), _) if header => {
+    let (begins, twice) = (
+        offset.map(|sectors| sectors.saturating_mul(512)),
+        offset.map(|sectors| sectors.saturating_mul(1024)),
+    );
+    match (twice, free) {
+        // Nothing moves: what lies in front of the data is given up, and not its end.
+        (Some(_), Some(free)) if header && begins.is_some_and(|begins| begins < free) => {
             return Err(Failure::parameters(
-                "reencrypt --encrypt --header goes with data that begins with its device",
-            ));
+                "with --header, --reduce-device-size is room for the header in front of the data, and --offset leaves less",
+            )
+            .hint("the data is not moved: --offset says where it begins"));
+        }
+        (Some(_), _) if header => {
+            if let Some(begins) = begins.filter(|_| !resumes) {
+                line.words.push(format!("--data-offset={begins}").into());
+            }
         }
         (Some(wanted), Some(free)) if wanted > free => {
             return Err(Failure::parameters("--offset needs twice as much of --reduce-device-size"));

@@ -55,17 +55,24 @@ fn plaintext_without_room_for_the_header_is_told_how_much_there_is() {
         "the header has room for its keyslots with 32M, as without the option; --header FILE needs no room on the device",
     );
     cure(
-        by("16M"),
+        by("20M"),
         1,
-        "plain: 20971520 bytes are too few for --reduce-device-size 16777216",
-        "--reduce-device-size 12582912 is the most there; --header FILE needs no room on the device",
+        "plain: 20971520 bytes are too few for --reduce-device-size 20971520",
+        "--reduce-device-size 18874368 is the most there; --header FILE needs no room on the device",
+    );
+    let elsewhere = ["encrypt", "--in-place", "plain", "--data-offset", "1M", "--key-file", "key", "--yes"];
+    cure(
+        scratch.atrest(&elsewhere),
+        1,
+        "--data-offset is for data whose header is elsewhere",
+        "--header FILE names the place of the header; without it the data moves by half of --reduce-device-size",
     );
     assert!(
         std::fs::read(scratch.path("plain")).expect("it is there") == vec![0x5a; 20 << 20],
         "nothing was written"
     );
     // What is proposed is possible.
-    by("12582912").ok();
+    by("18874368").ok();
     scratch.atrest(&["key", "test", "plain", "--key-file", "key"]).ok();
     scratch.file("plain", vec![0x5a; 1 << 20]);
     cure(

@@ -56,6 +56,20 @@ fn data_of_luks1_moves_back_where_a_longer_key_needs_room() {
     scratch.bash(&format!("{head}{script}")).ok();
 }
 
+/// Of LUKS1 that is the new key in every version of cryptsetup, 2.8 too.
+#[test]
+fn a_volume_key_that_is_given_is_the_new_one_of_luks1_under_cryptsetups_name() {
+    let (scratch, head) = stage("-s 256 -h sha256");
+    let script = "theirs luksKillSlot -d key vol 3; before=$(vk); named --volume-key-file /dev/urandom; \
+        test \"$before\" != \"$(vk)\"; same; theirs luksDump vol | grep -q 'MK bits:.*256'; \
+        named -s 512 --master-key-file /dev/urandom; same; theirs luksDump vol | grep -q 'MK bits:.*512'; \
+        head -c 32 /dev/urandom > new; chmod 600 new; \
+        named -s 256 --volume-key-file new --init-only; ./cryptsetup reencrypt -q -d key --volume-key-file new vol; same; \
+        theirs luksDump --dump-volume-key --volume-key-file out.vk -d key vol > /dev/null; cmp new out.vk; cp vol still; \
+        if named -s 512 --volume-key-file new; then exit 9; fi; cmp vol still";
+    scratch.bash(&format!("{head}{script}")).ok();
+}
+
 #[test]
 fn keyslots_of_luks1_are_made_anew_for_the_key_that_it_has() {
     let (scratch, head) = stage("-s 512 -h sha1");

@@ -76,6 +76,61 @@ fn data_moves_behind_a_larger_header_under_either_name() {
     scratch.bash("cmp was vol").ok();
 }
 
+#[test]
+fn data_that_is_shorter_than_its_header_moves_as_a_whole_under_either_name() {
+    let (scratch, head) = stage();
+    scratch.bash("head -c 1048576 /dev/urandom > little").ok();
+    for (begin, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours"), ("theirs", "theirs")] {
+        let script = format!(
+            "cp little v; truncate -s 17M v; \
+             {begin} reencrypt $O $C --encrypt --reduce-device-size 16M --init-only v; \
+             $ATREST decrypt --quiet --key-file key v out; cmp -n 1048576 little out; rm out; \
+             {resume} reencrypt $O --resume-only v; theirs luksDump v | grep -q 'offset: 8388608 \\[bytes\\]'; \
+             theirs open --test-passphrase -d key v; \
+             $ATREST decrypt --quiet --key-file key v out; cmp -n 1048576 little out; rm out; \
+             no grep -qF -f <(head -c 400 little | tr -d '\\0\\n') -a v"
+        );
+        scratch.bash(&format!("{head}{script}")).ok();
+    }
+}
+
+/// Where a header is elsewhere nothing moves, whatever is to be reduced: room in front of the data is left for it.
+#[test]
+fn data_that_begins_later_is_encrypted_from_there_under_either_name() {
+    let (scratch, head) = stage();
+    scratch.bash("head -c 14M /dev/urandom > p; tail -c +4194305 p > behind").ok();
+    let check = "cmp -n 4194304 p v; no cmp -s behind <(tail -c +4194305 v); \
+                 $ATREST decrypt --quiet --key-file key --header h v out; cmp behind out; rm out";
+    for (begin, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours")] {
+        let script = format!(
+            "rm -f h; cp p v; {begin} reencrypt $O $C --encrypt --init-only --header h --offset 8192 v; \
+             {resume} reencrypt $O --resume-only --header h v; {check}"
+        );
+        scratch.bash(&format!("{head}{script}")).ok();
+    }
+    for who in ["ours", "theirs"] {
+        let script = format!(
+            "rm -f h; cp p v; \
+             {who} reencrypt $O $C --encrypt --header h --offset 8192 --reduce-device-size 4M v; {check}; \
+             ours luksHeaderRestore -q --header-backup-file h v; theirs open --test-passphrase -d key v; \
+             $ATREST decrypt --quiet --key-file key v out; cmp behind out; rm out"
+        );
+        scratch.bash(&format!("{head}{script}")).ok();
+    }
+    let script =
+        "rm -f h; cp p v; ours reencrypt $O $C --encrypt --header h --offset 8192 --reduce-device-size 5M v";
+    scratch.bash(&format!("{head}{script}")).fails(1, "--offset leaves less");
+    scratch.bash("cmp p v; test ! -e h").ok();
+    for offset in ["8K", "1000", "14M", "15M"] {
+        let script = format!(
+            "$ATREST --yes encrypt --in-place --key-file key {CHEAP} --header h --data-offset {offset} v"
+        );
+        let ran = scratch.bash(&script);
+        assert!(matches!(ran.code, 1 | 4), "{offset}: {} {}", ran.code, ran.stderr);
+        scratch.bash("cmp p v; test ! -e h").ok();
+    }
+}
+
 /// Makes of a re-encryption what such a version would have begun: both copies of the header get other JSON.
 const OLD_HEADER: &str = r"
 import hashlib, json, sys

@@ -4,7 +4,8 @@
 //! the head of the plaintext has to make room first, and no single write can put a header in its place. So the order is: the
 //! head is copied to the end of the device; a *note* with every byte that is going to be written goes into the gap in front
 //! of that copy; the keyslot; the second header copy; the first one. Whoever finds a head that is neither the old one nor a
-//! header, and a good note, completes it ([`interrupted_conversion`]). The first zones overwrite the note.
+//! header, and a good note, completes it ([`interrupted_conversion`]). The first zones overwrite the note. Where there is less
+//! data than the header takes, the note lies behind the header's first keyslot, and is overwritten with the plaintext there.
 
 use atrest_device::{Cause, DeviceError, LockMode, Media, Operation};
 use atrest_format::luks2::{
@@ -31,8 +32,9 @@ const SECTOR: usize = 512;
 /// How plaintext is to be encrypted.
 #[derive(Debug, Default)]
 pub struct EncryptOptions {
-    /// Header, cipher, first keyslot. `data_offset` is by how much the data moves, 0 or `None` for a detached header. Data
-    /// units are of 512 bytes unless it says otherwise, as file systems may have blocks of less than 4096.
+    /// Header, cipher, first keyslot. `data_offset` is by how much the data moves. With a detached header nothing moves: the
+    /// data begins there, and what lies in front of it stays as it is. Data units are of 512 bytes unless it says otherwise, as
+    /// file systems may have blocks of less than 4096.
     pub format: FormatOptions,
     /// How zones survive, with a detached header.
     pub resilience: ResilienceKind,
@@ -58,8 +60,8 @@ struct Write {
 
 /// Begins the encryption of what is on the data device. When this returns, the header is durable.
 ///
-/// With a detached header the data has not been touched. Otherwise its last `2 · data_offset` bytes must be free: they are
-/// overwritten, and the head of the data has been moved there.
+/// With a detached header the data has not been touched. Otherwise its last `2 · data_offset` bytes must be free. The head of
+/// the data has been moved there: its first `data_offset` bytes, or all of it if it has less.
 ///
 /// # Errors
 /// Before anything is written: [`ReencryptError::NoSpaceBehind`] if the data ends too near to the end of the
@@ -107,7 +109,8 @@ fn begin<'a>(
     let (active, backups) = match shift {
         Some(shift) => moving(size, shift)?,
         None if devices.detached => {
-            let all = linear(0, SegmentSize::Dynamic);
+            // intended: without an offset the data begins with its device.
+            let all = linear(options.format.data_offset.unwrap_or(0), SegmentSize::Dynamic);
             (vec![all.clone()], vec![(all, "backup-previous")])
         }
         None => return Err(OptionError::DataOffset { bytes: 0, header: NOTE_ROOM }.into()),
@@ -174,10 +177,9 @@ fn moving(size: u64, shift: u64) -> Result<(Vec<Segment>, Vec<Marked>), Reencryp
     // intended: what overflows is larger than every device.
     let needs = shift.saturating_mul(2);
     let too_small = ReencryptError::NoSpaceBehind { needs, has: size };
-    let total =
-        size.checked_sub(needs).filter(|total| *total >= shift && shift >= NOTE_ROOM).ok_or(too_small)?;
+    let total = size.checked_sub(needs).filter(|total| *total > 0 && shift >= NOTE_ROOM).ok_or(too_small)?;
     // cannot be less: compared above.
-    let head = linear(size.saturating_sub(shift), SegmentSize::Fixed(shift));
+    let head = linear(size.saturating_sub(shift), SegmentSize::Fixed(shift.min(total)));
     let mut active = vec![head.clone()];
     if total > shift {
         // cannot be less: compared above.
@@ -199,6 +201,11 @@ pub fn interrupted_conversion(device: &dyn Media, shift: u64) -> Result<Option<C
         Head::Begun => Some(conversion),
         Head::Untouched | Head::Foreign => None,
     })
+}
+
+/// Where the note is: in front of the moved head.
+fn note_at(size: u64, shift: u64) -> Option<u64> {
+    size.checked_sub(shift)?.checked_sub(NOTE_ROOM)
 }
 
 /// What the head of a device is, beside the moved head and what a conversion writes.
@@ -236,17 +243,29 @@ impl Conversion {
 
     /// Moves the head, leaves the note, and writes the header.
     fn begin(&self, device: &dyn Media) -> Result<(), ReencryptError> {
-        let note = self.note(device.size());
+        let size = device.size();
+        let note = self.note(size);
         if note.len() as u64 > NOTE_ROOM {
             return Err(OptionError::MetadataSize { bytes: note.len() as u64 }.into());
         }
-        // cannot be less: the device has two shifts at least.
-        let head = device.size().saturating_sub(self.shift);
-        copy(device, 0, head, self.shift)?;
-        // cannot be less: the device has two shifts, and a shift is no shorter than the note.
-        device.write_at(head.saturating_sub(NOTE_ROOM), &note)?;
+        // Of little data the note lies where keyslots will be: in front of it there must be room for what is written.
+        let ends =
+            self.writes.iter().map(|write| write.offset.saturating_add(write.bytes.len() as u64)).max();
+        // intended: nothing is written, nothing is needed; what overflows is larger than every device.
+        let needs = ends.unwrap_or(0).saturating_add(NOTE_ROOM).saturating_add(self.shift);
+        let at = note_at(size, self.shift).filter(|_| size >= needs);
+        let at = at.ok_or(ReencryptError::NoSpaceBehind { needs, has: size })?;
+        // cannot overflow: it is in front of the moved head.
+        copy(device, 0, at.saturating_add(NOTE_ROOM), self.head(size))?;
+        device.write_at(at, &note)?;
         device.flush()?;
         self.write(device)
+    }
+
+    /// Bytes of the data that are moved: a shift, or all of it.
+    fn head(&self, size: u64) -> u64 {
+        // intended: a device without two shifts has no data.
+        self.shift.min(size.saturating_sub(self.shift.saturating_mul(2)))
     }
 
     /// Writes keyslot and header, as often as it takes.
@@ -285,11 +304,9 @@ impl Conversion {
 
     fn read_note(device: &dyn Media, shift: u64) -> Result<Option<Self>, ReencryptError> {
         let size = device.size();
-        let at = size.checked_sub(shift).and_then(|head| head.checked_sub(NOTE_ROOM));
         // intended: what overflows is larger than every device.
-        let Some(at) = at.filter(|_| shift >= NOTE_ROOM && size >= shift.saturating_mul(3)) else {
-            return Ok(None);
-        };
+        let has_data = shift >= NOTE_ROOM && size > shift.saturating_mul(2);
+        let Some(at) = note_at(size, shift).filter(|_| has_data) else { return Ok(None) };
         let mut note = vec![0; NOTE_ROOM as usize];
         device.read_at(at, &mut note)?;
         Ok(Self::parse(&note, size).filter(|found| found.shift == shift))
@@ -301,6 +318,8 @@ impl Conversion {
             return None;
         }
         let shift = number(&mut rest)?;
+        // Nothing but the place of the header is ever written, and not the note itself.
+        let reach = shift.min(note_at(size, shift)?);
         let count = number(&mut rest).filter(|count| *count <= 8)?;
         let mut writes = Vec::new();
         for _ in 0..count {
@@ -309,8 +328,7 @@ impl Conversion {
             let (bytes, behind) = rest.split_at_checked(len)?;
             rest = behind;
             let end = offset.checked_add(len as u64)?;
-            // Nothing but the place of the header is ever written.
-            if end > shift || !offset.is_multiple_of(SECTOR as u64) || !len.is_multiple_of(SECTOR) {
+            if end > reach || !offset.is_multiple_of(SECTOR as u64) || !len.is_multiple_of(SECTOR) {
                 return None;
             }
             writes.push(Write { offset, bytes: bytes.to_vec() });
@@ -327,10 +345,10 @@ impl Conversion {
         // Plaintext, as in `copy`.
         let (mut now, mut then) = (SecretBytes::zeroed(STEP), SecretBytes::zeroed(STEP));
         let mut head = Head::Untouched;
-        let mut at = 0_u64;
-        while at < self.shift {
-            // cannot be less: the loop ends at the shift.
-            let len = usize::try_from(self.shift.saturating_sub(at)).unwrap_or(STEP).min(STEP);
+        let (mut at, end) = (0_u64, self.head(device.size()));
+        while at < end {
+            // cannot be less: the loop ends there.
+            let len = usize::try_from(end.saturating_sub(at)).unwrap_or(STEP).min(STEP);
             let (Some(now), Some(then)) = (now.get_mut(..len), then.get_mut(..len)) else { break };
             device.read_at(at, now)?;
             // cannot overflow: the moved head ends with the device.
@@ -350,7 +368,7 @@ impl Conversion {
                 }
                 head = Head::Begun;
             }
-            // cannot overflow: the loop ends at the shift.
+            // cannot overflow: the loop ends there.
             at = at.saturating_add(len as u64);
         }
         Ok(head)
@@ -447,7 +465,9 @@ mod tests {
     fn a_note_writes_whole_sectors_in_front_of_the_data_of_a_medium_that_has_room() {
         let one = [(0, 512)];
         assert!(is_read(&conversion(MIB, &one), 3 * MIB));
-        assert!(!is_read(&conversion(MIB, &one), 3 * MIB - 512), "the note would lie in the head");
+        assert!(is_read(&conversion(MIB, &one), 2 * MIB + 512), "as little data as there can be");
+        assert!(!is_read(&conversion(MIB, &[(0, 1024)]), 2 * MIB + 512), "the header would lie on the note");
+        assert!(!is_read(&conversion(MIB, &one), 2 * MIB), "no data");
         assert!(!is_read(&conversion(MIB - 512, &one), 4 * MIB), "no header is so short");
         for (write, good) in [
             ((MIB - 512, 512), true),

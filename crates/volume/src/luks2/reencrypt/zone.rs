@@ -274,10 +274,10 @@ impl Course {
                 (left.saturating_sub(len), len)
             }
             // Whole shifts from the end; what is left over is the last but one, as the moved head is a whole shift again.
-            // intended: less than a shift is left, and all of it comes next.
+            // intended: no more than a shift is left, and all of it comes next.
             Kind::AwayFromHeader => match left.saturating_sub(shift) {
                 rest if rest > 0 && rest < shift => (shift, rest),
-                rest => (rest, shift),
+                rest => (rest, shift.min(left)),
             },
             Kind::OverHeader => {
                 let head = self.head_len()?;

@@ -390,7 +390,10 @@ type Expected = (u64, u64, u64, u64);
 
 #[test]
 fn plaintext_makes_room_for_its_header_from_the_end_and_its_moved_head_is_wiped() {
-    let all: [(u64, u64, &[Expected]); 4] = [
+    let all: [(u64, u64, &[Expected]); 6] = [
+        // Less data than the header takes: it moves as a whole.
+        (5, 2, &[(0, 1, 3, 2)]),
+        (9, 4, &[(0, 1, 5, 4)]),
         (6, 2, &[(0, 2, 4, 2)]),
         (7, 2, &[(2, 1, 2, 4), (0, 2, 5, 2)]),
         (8, 2, &[(2, 2, 2, 4), (0, 2, 6, 2)]),
@@ -402,7 +405,9 @@ fn plaintext_makes_room_for_its_header_from_the_end_and_its_moved_head_is_wiped(
         let mut rewriting = encrypting(&device, shift * MIB).expect("begun");
         let image = device.image();
         let moved = ((size - shift) * MIB) as usize;
-        assert_eq!(image[moved..], before[..(shift * MIB) as usize], "the head of the plaintext");
+        let head = (shift.min(size - 2 * shift) * MIB) as usize;
+        assert_eq!(image[moved..][..head], before[..head], "the head of the plaintext");
+        assert_eq!(image[moved + head..], before[moved + head..], "nothing behind it");
         let data = (shift * MIB) as usize..moved - MIB as usize;
         assert_eq!(image[data.clone()], before[data], "nothing else is touched but for the note");
         assert_eq!((rewriting.total(), rewriting.done()), ((size - 2 * shift) * MIB, Ok(0)));
@@ -442,8 +447,12 @@ fn plaintext_makes_room_for_its_header_from_the_end_and_its_moved_head_is_wiped(
             .collect();
         assert_eq!((zones.as_slice(), left), (expected, 0), "{size} {shift}");
         let image = device.image();
-        let kept = image[moved..].chunks(512).zip(before.chunks(512)).filter(|(a, b)| a == b).count();
-        assert_eq!(kept, 0, "plaintext is still there");
+        let copy = image[moved..][..head].chunks(512);
+        assert_eq!(
+            copy.zip(before.chunks(512)).filter(|(a, b)| a == b).count(),
+            0,
+            "plaintext is still there"
+        );
         assert_eq!(same_sectors(&before, &image, 0, shift * MIB), 0, "in front of the data, too");
         let after = Luks2::read(&device).expect("reads");
         assert_eq!((after.metadata().segments().len(), after.metadata().keyslots().len()), (1, 1));
@@ -463,17 +472,50 @@ fn plaintext_that_leaves_no_room_is_not_touched() {
         refused.map(drop)
     };
     let space = |shift, has| Err(ReencryptError::NoSpaceBehind { needs: 2 * shift, has });
-    assert_eq!(refused(3 * MIB - 512, Some(MIB)), space(MIB, 3 * MIB - 512));
+    assert_eq!(refused(2 * MIB, Some(MIB)), space(MIB, 2 * MIB));
     assert_eq!(refused(MIB, Some(MIB)), space(MIB, MIB));
+    // The note of what is moved would lie on the first keyslot.
+    let needs = 2 * MIB + 0x8000 + 258_048;
+    let has = needs - 512;
+    assert_eq!(refused(has, Some(MIB)), Err(ReencryptError::NoSpaceBehind { needs, has }));
     assert_eq!(refused(8 * MIB, Some(MIB - 4096)), space(MIB - 4096, 8 * MIB), "no room for the note");
     assert!(refused(3 * MIB + 256, Some(MIB)).is_err(), "no whole sectors");
     let nowhere = ReencryptError::from(OptionError::DataOffset { bytes: 0, header: MIB });
     assert_eq!(refused(8 * MIB, None), Err(nowhere), "where to?");
-    assert!(encrypting(&plaintext(3 * MIB), MIB).is_ok(), "as small as it can be");
+    assert!(encrypting(&plaintext(needs), MIB).is_ok(), "as small as it can be");
+    assert!(encrypting(&plaintext(4 * MIB + 512), 2 * MIB).is_ok(), "one sector");
     let device = plaintext(3 * MIB);
     device.fail(atrest_testkit::fault::Fault::ReadOnly);
     let Err(ReencryptError::Change(error)) = encrypting(&device, MIB) else { panic!("not refused") };
     assert!(matches!(*error, ChangeError::Device(_)), "{error:?}");
+}
+
+/// Room for the header is left in front of it: the header can be put there later.
+#[test]
+fn with_a_header_elsewhere_data_that_begins_later_is_encrypted_from_there() {
+    let (header, data) = (plaintext(DEVICE_SIZE as u64), plaintext(3 * MIB));
+    let before = data.image();
+    let devices = Devices::detached(&header, &data);
+    let at = |offset| EncryptOptions {
+        format: FormatOptions { data_offset: Some(offset), ..small() },
+        ..EncryptOptions::default()
+    };
+    for offset in [2 * MIB + 512, 3 * MIB, u64::MAX - 4095] {
+        let refused = begin_encryption(devices, &passphrase("one"), at(offset));
+        assert!(refused.is_err(), "{offset}");
+        assert!(header.recording().events().is_empty(), "{offset}: something was written");
+    }
+    let mut rewriting = begin_encryption(devices, &passphrase("one"), at(2 * MIB)).expect("begun");
+    assert_eq!((rewriting.total(), rewriting.moves()), (MIB, false));
+    let zones = rewrite(&mut rewriting, MIB / 2, &[], |_| ());
+    let found: Vec<Expected> = zones.iter().map(|z| (z.offset, z.len, z.source, z.target)).collect();
+    let expected = [(0, MIB / 2, 2 * MIB, 2 * MIB), (MIB / 2, MIB / 2, 5 * MIB / 2, 5 * MIB / 2)];
+    assert_eq!(found, expected);
+    let luks = Luks2::read(&header).expect("reads");
+    assert_eq!(luks.metadata().data_offset(), 2 * MIB);
+    let volume = luks.unlock(devices, &passphrase("one"), &Default::default()).expect("it opens");
+    assert_eq!(volume.size(), MIB);
+    assert!(data.image() == before, "the engine's part");
 }
 
 #[test]
@@ -512,22 +554,31 @@ fn with_a_header_elsewhere_the_data_stays_where_it_is() {
 /// Wherever the power goes, the plaintext is whole, or a header is there, or the note completes it.
 #[test]
 fn a_header_that_was_half_written_is_completed_by_its_note() {
-    let device = plaintext(3 * MIB);
+    // As much data as a header takes; less; a sector.
+    for (size, shift) in [(3 * MIB, MIB), (5 * MIB / 2, MIB), (4 * MIB + 512, 2 * MIB)] {
+        check_half_written(size, shift);
+    }
+}
+
+fn check_half_written(size: u64, shift: u64) {
+    let device = plaintext(size);
     let before = device.image();
-    drop(encrypting(&device, MIB).expect("begun"));
+    let head = shift.min(size - 2 * shift) as usize;
+    let moved = (size - shift) as usize;
+    drop(encrypting(&device, shift).expect("begun"));
     let (mut untouched, mut begun, mut done) = (0, 0, 0);
     let limits = Limits { tearing: Tearing::Inside, sampled: 8, tears: 4, ..Limits::default() };
     device.recording().for_each_power_loss(&limits, |aftermath| {
         let at = aftermath.power_loss.to_string();
         let after = FaultDevice::new(aftermath.image);
-        match interrupted_conversion(&after, MIB).expect("reads") {
+        match interrupted_conversion(&after, shift).expect("reads") {
             Some(conversion) => {
                 conversion.complete(&after).expect("completed");
                 begun += 1;
             }
             None if Luks2::read(&after).is_err() => {
                 let image = after.image();
-                assert_eq!(image[..2 * MIB as usize - MIB as usize], before[..MIB as usize], "{at}");
+                assert_eq!(image[..head], before[..head], "{at}");
                 untouched += 1;
                 return;
             }
@@ -536,7 +587,7 @@ fn a_header_that_was_half_written_is_completed_by_its_note() {
         let luks = Luks2::read(&after).expect("a header");
         let resumed = luks.resume_reencryption(Devices::together(&after), &passphrase("one"));
         assert_eq!(resumed.unwrap_or_else(|error| panic!("{at}: {error}")).done(), Ok(0));
-        assert_eq!(after.image()[2 * MIB as usize..], before[..MIB as usize], "{at}");
+        assert_eq!(after.image()[moved..][..head], before[..head], "{at}");
     });
     assert!(untouched > 0 && begun > 0, "{untouched} {begun} {done}");
 }

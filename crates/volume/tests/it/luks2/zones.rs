@@ -64,7 +64,7 @@ fn courses() -> impl Strategy<Value = Course> {
         3 => (resilience(), prop::sample::select(vec![512_u32, 1024, 4096]))
             .prop_map(|(resilience, unit)| What::Reencrypt(resilience, unit)),
         2 => resilience().prop_map(What::Detached),
-        2 => Just(What::Moved),
+        4 => Just(What::Moved),
     ];
     let zones = prop::collection::vec((1..200_000_u64, any::<bool>()), 1..8);
     (what, 1..60_u64, zones).prop_map(|(what, size, zones)| Course { what, size, zones })
@@ -124,8 +124,8 @@ impl Media {
                 media
             }
             What::Moved => {
-                // At least a shift of data, and at most some more.
-                let total = SHIFT + (4096 * course.size * 31) % (2 * SHIFT);
+                // Less than a shift of data, or more.
+                let total = (4096 * course.size * 31) % (3 * SHIFT);
                 let data = FaultDevice::zeroed((total + 2 * SHIFT) as usize);
                 let media = Self { header: None, data, total };
                 (0..total / SECTOR).for_each(|number| media.put(SECTOR * number, Side::Plain, number));

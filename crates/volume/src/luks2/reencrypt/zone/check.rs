@@ -42,7 +42,7 @@ impl Course {
                     // The head was moved behind everything that is ever written.
                     // cannot overflow: it fits the device, as checked above.
                     let behind = self.state.last.offset.saturating_add(self.total);
-                    size == shift && moved.offset >= behind && fits(moved.offset, size) && self.total >= shift
+                    size == shift.min(self.total) && moved.offset >= behind && fits(moved.offset, size)
                 }
             };
             if !good || !shift.is_multiple_of(unit) {
@@ -107,12 +107,12 @@ impl Course {
         let active = &self.state.active;
         let fits = match (self.kind, &self.state.moved) {
             (Kind::AwayFromHeader, Some(moved)) => {
-                let shift = fixed_size(moved)?;
+                let head = fixed_size(moved)?;
                 let second = active.get(1);
                 active.iter().all(|segment| segment.kind == SegmentKind::Linear)
                     && active.first().is_some_and(|s| s.offset == moved.offset && s.size == moved.size)
-                    && active.len() == if self.total > shift { 2 } else { 1 }
-                    && second.is_none_or(|second| second.offset == shift)
+                    && active.len() == if self.total > head { 2 } else { 1 }
+                    && second.is_none_or(|second| second.offset == head)
                     && sum(active)? == self.total
             }
             (Kind::OverHeader, Some(_)) => {
