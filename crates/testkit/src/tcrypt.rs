@@ -6,6 +6,21 @@ use serde_json::{Value, json};
 
 use crate::oracle::Program;
 
+/// VeraCrypt's ciphers and cascades that libgcrypt, cryptsetup and the kernel have, too, each in the order in which it encrypts. Those with
+/// Kuznyechik are missing: none of the three has it.
+pub const CHAINS: [&str; 10] = [
+    "aes",
+    "serpent",
+    "twofish",
+    "camellia",
+    "twofish-aes",
+    "serpent-twofish-aes",
+    "aes-serpent",
+    "aes-twofish-serpent",
+    "serpent-twofish",
+    "serpent-camellia",
+];
+
 /// A volume to make.
 #[derive(Clone)]
 pub struct Tcrypt {

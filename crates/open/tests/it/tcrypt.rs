@@ -10,7 +10,7 @@ use atrest_kdf::tcrypt::{Family, KeyFiles, TcryptKdfError};
 use atrest_kdf::{KdfError, WorkLimit};
 use atrest_open::{Error, Format, Key, OneKey, Options, Refused};
 use atrest_secret::Passphrase;
-use atrest_testkit::tcrypt::{Defect, Tcrypt};
+use atrest_testkit::tcrypt::{CHAINS, Defect, Tcrypt};
 use atrest_testkit::{Campaign, Random, Scratch};
 use atrest_volume::UnlockError;
 use atrest_volume::tcrypt::{LockedTcrypt, TcryptError, TcryptOptions};
@@ -85,20 +85,8 @@ fn narrowed(hash: &str, cipher: &str) -> TcryptOptions {
 
 #[test]
 fn each_cascade_and_derivation_opens_what_libgcrypt_encrypted() {
-    let chains = [
-        "aes",
-        "serpent",
-        "twofish",
-        "camellia",
-        "twofish-aes",
-        "serpent-twofish-aes",
-        "aes-serpent",
-        "aes-twofish-serpent",
-        "serpent-twofish",
-        "serpent-camellia",
-    ];
     let place = Place::new();
-    for chain in chains {
+    for chain in CHAINS {
         place.make(&Tcrypt { chain, ..Tcrypt::default() });
         let opened = place.open(b"correct horse", &narrowed("sha512", ""), false);
         assert_eq!(opened.as_ref(), Ok(&place.plain), "{chain}");

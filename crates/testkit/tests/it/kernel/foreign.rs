@@ -10,29 +10,15 @@ use atrest_testkit::bitlocker::BitLocker;
 use atrest_testkit::fvault2::FileVault;
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::Program;
-use atrest_testkit::tcrypt::Tcrypt;
+use atrest_testkit::tcrypt::{CHAINS, Tcrypt};
 use atrest_testkit::{Campaign, Random, Scratch};
 
 /// Methods of BitLocker, and bytes of a sector. The image of FileVault comes beside them. Of each cipher one is the sample, by turns.
 const ELEPHANT: &[(u16, u32)] = &[(0x8000, 512), (0x8001, 512)];
 const CBC: &[(u16, u32)] = &[(0x8002, 512), (0x8003, 512), (0x8002, 4096)];
 const XTS: &[(u16, u32)] = &[(0x8004, 512), (0x8005, 512), (0x8004, 4096)];
-/// Ciphers and hashes of VeraCrypt volumes that cryptsetup and the kernel have, too; each with each. One by turns is the sample.
-const VERACRYPT: ([&str; 10], [&str; 3]) = (
-    [
-        "aes",
-        "serpent",
-        "twofish",
-        "camellia",
-        "twofish-aes",
-        "serpent-twofish-aes",
-        "aes-serpent",
-        "aes-twofish-serpent",
-        "serpent-twofish",
-        "serpent-camellia",
-    ],
-    ["sha512", "sha256", "whirlpool"],
-);
+/// Hashes of VeraCrypt volumes that cryptsetup has, too; each with each chain. One by turns is the sample.
+const HASHES: [&str; 3] = ["sha512", "sha256", "whirlpool"];
 /// Bytes of the drive with an encrypted system, and where its partitions begin, which are as long as one another.
 const DRIVE: (usize, [usize; 2], usize) = (4 << 20, [1 << 20, 2 << 20], 256 << 10);
 
@@ -123,9 +109,8 @@ fn make_system(share: &Scratch) -> (PathBuf, String) {
 
 /// Makes VeraCrypt volumes; a line for each: its name, its hash, and what the plaintext hashes to, by us.
 fn make_veracrypt(share: &Scratch) -> Vec<String> {
-    let (ciphers, hashes) = VERACRYPT;
-    let each = |cipher| hashes.iter().map(move |hash| (cipher, *hash));
-    let all: Vec<(&str, &str)> = ciphers.into_iter().flat_map(each).collect();
+    let each = |chain| HASHES.map(|hash| (chain, hash));
+    let all: Vec<(&str, &str)> = CHAINS.into_iter().flat_map(each).collect();
     let chosen = Campaign::matrix("VeraCrypt volumes that cryptsetup maps", 1).chosen(&all);
     let line = |(cipher, hash): &(&str, &str)| {
         let volume =
