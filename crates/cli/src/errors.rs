@@ -288,6 +288,8 @@ impl From<UnlockError> for Failure {
                     "--store names the counter under which the header was pinned; `atrest header pin --store tpm2:INDEX` pins it under one",
                 )
             }
+            UnlockError::Pin(PinError::Untold { .. }) => Self::new(Code::Refused, error)
+                .hint("open the volume once with --store, which tells the counter: `atrest info --unlock --store tpm2:INDEX`"),
             UnlockError::Pin(_) => Self::new(Code::Refused, error)
                 .hint("if the change was meant: `atrest header pin --accept`; if not, restore a backup of the header"),
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
