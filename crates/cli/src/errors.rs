@@ -289,7 +289,7 @@ impl From<UnlockError> for Failure {
                 )
             }
             UnlockError::Pin(PinError::Untold { .. }) => Self::new(Code::Refused, error)
-                .hint("open the volume once with --store, which tells the counter: `atrest info --unlock --store tpm2:INDEX`"),
+                .hint("`atrest open --store tpm2:INDEX` tells it, and so does everything else that opens the volume with --store"),
             UnlockError::Pin(_) => Self::new(Code::Refused, error)
                 .hint("if the change was meant: `atrest header pin --accept`; if not, restore a backup of the header"),
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),

@@ -143,14 +143,14 @@ impl KeySource for Keys<'_> {
         }
         let what = match question.wanted {
             Wanted::Pin => "PIN",
-            Wanted::Passphrase => "passphrase",
+            Wanted::Passphrase => "Passphrase",
         };
         let factor = question.factor;
         if question.wrong > 0 {
             self.unlocker.say(
                 Level::Warning,
                 self.entry,
-                format_args!("the {what} of factor {factor} is wrong"),
+                format_args!("what was typed for factor {factor} is wrong"),
             );
         }
         // A header may say anything of a factor, and steers no terminal by it.

@@ -224,10 +224,10 @@ fn a_header_that_the_tpm_was_not_told_of_for_long_is_changed_once_it_was_opened(
         let before = scratch.read("vol");
         for line in [&label, &pin, &format!("{pin} --accept --yes")] {
             let told = run(line).fails(2, &format!("has not been told of the last {untold} changes"));
-            assert!(told.stderr.contains("atrest info --unlock --store"), "{}", told.stderr);
+            assert!(told.stderr.contains("`atrest open --store tpm2:INDEX` tells it"), "{}", told.stderr);
         }
         assert!(scratch.read("vol") == before, "nothing is written");
-        run(&format!("info vol --unlock --key-file key {STORE}")).ok();
+        run(&decrypt).ok();
         run(&label).ok();
     }
     pinned_untold(&scratch, 1001);
