@@ -183,7 +183,7 @@ mod tests {
             let begun = Instant::now();
             let (run, asked) = start(script, Duration::from_millis(200));
             let read = crate::secrets::read_from_program(run, Some(asked.end()), &output);
-            let failure = read.err().expect("it never ends");
+            let failure = read.expect_err("it never ends");
             assert_eq!(failure.what(), "what it prints does not end", "{script}");
             let late = asked.said().err().expect("too late");
             assert_eq!(late.what(), "the secret service has not answered for 0 s", "{script}");
