@@ -11,6 +11,8 @@ UUID = "7b1d3a54-91c5-4d0c-8c8a-3f5a6f6f2026"
 MOVED = "00000000-91c5-4d0c-8c8a-3f5a6f6f2026"
 PASSPHRASE, PIN = "correct horse", "2718"
 SECRET = "what the owner hides"
+FACTOR, OTHER_FACTOR = "a passphrase of a factor", "that of another factor"
+COUNTER = "tpm2:0x01800001"
 
 # What is started on each root. The attacker's looks for the owner's volume on the second disk and has the TPM open it.
 INIT = r"""#!/bin/busybox sh
@@ -80,6 +82,14 @@ class Volumes:
             adv = json.loads(tang.advertisement(self.keys))
             servers = [{"url": f"http://{address}", "adv": adv} for address in (tang.NOBODY, tang.ADDRESS)]
             self.clevis(self.two_of_three, "sss", {"t": 2, "pins": {"tang": servers, "tpm2": {"pcr_bank": "sha256", "pcr_ids": "7"}}}, port)
+            self.shared = self.sharing("shared", port)
+            self.counted = self.copy("counted")
+            self.pinned(self.counted, port)
+            self.outdated = self.place / "outdated.img"
+            run("cp", "--sparse=always", self.counted, self.outdated)
+            self.pinned(self.counted, port)
+        with tpm.on_host(place / "another-tpm") as port:
+            self.shared_elsewhere = self.sharing("shared-elsewhere", port)
         self.bound = self.copy("bound")
         words = ["key", "add", self.bound, "--key-file", self.key, "--tang", f"http://{tang.ADDRESS}", "--yes"]
         tang.while_served(self.keys, self.atrest, *words)
@@ -101,6 +111,19 @@ class Volumes:
         env = {**os.environ, "ATREST_TPM": f"tcp:127.0.0.1:{port}"}
         run(self.atrest, "key", "add", image, "--key-file", self.key, *words, env=env)
         return image
+
+    def sharing(self, name: str, port: int) -> pathlib.Path:
+        """Two of three open it: the TPM and two passphrases."""
+        words = ["--any", "2", "tpm2", "passphrase", "passphrase", "--pcrs", "7", "--pbkdf-memory", "64", "--pbkdf-force-iterations", "4"]
+        for number, text in ((2, FACTOR), (3, OTHER_FACTOR)):
+            file = self.place / f"factor-{number}"
+            file.write_text(text)
+            words += ["--factor-file", f"{number}={file}"]
+        return self.enrolled(name, *words, port=port)
+
+    def pinned(self, image: pathlib.Path, port: int) -> None:
+        env = {**os.environ, "ATREST_TPM": f"tcp:127.0.0.1:{port}"}
+        run(self.atrest, "header", "pin", image, "--key-file", self.key, "--store", COUNTER, env=env)
 
     def clevis(self, image: pathlib.Path, pin: str, config: dict, port: int) -> None:
         run("clevis", "luks", "bind", "-y", "-f", "-d", image, "-k", self.key, pin, json.dumps(config), env=tpm.tools(port))

@@ -288,6 +288,8 @@ impl From<UnlockError> for Failure {
                     "--store names the counter under which the header was pinned; `atrest header pin --store tpm2:INDEX` pins it under one",
                 )
             }
+            UnlockError::Pin(PinError::Untold { .. }) => Self::new(Code::Refused, error)
+                .hint("`atrest open --store tpm2:INDEX` tells it, and so does everything else that opens the volume with --store"),
             UnlockError::Pin(_) => Self::new(Code::Refused, error)
                 .hint("if the change was meant: `atrest header pin --accept`; if not, restore a backup of the header"),
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),

@@ -10,12 +10,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::time::Instant;
 
 use atrest_attach::serve::keep_from_commands;
 use atrest_engine::keyring;
 use atrest_kdf::tcrypt::{KeyFiles, MAX_KEY_FILE as MAX_TCRYPT_KEY_FILE};
 use atrest_kdf::words::{WordsError, max_len, normalise};
 use atrest_secret::{Passphrase, SecretBytes, VolumeKey, with_wiped_stack};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, SeekFrom};
 
 use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs, PassphraseFrom, SecretArgs};
@@ -421,10 +423,15 @@ fn read_key_file(
     }
 }
 
-/// What a program prints, once it has ended well.
-pub fn read_from_program(mut run: Child, output: &Output) -> Result<Passphrase, Failure> {
+/// What a program prints, once it has ended well. What is printed after `end` is not waited for: a process that the program has started may
+/// hold the pipe, and have left the group that is ended with the program.
+pub fn read_from_program(
+    mut run: Child,
+    end: Option<Instant>,
+    output: &Output,
+) -> Result<Passphrase, Failure> {
     let printed = match &run.stdout {
-        Some(stdout) => read_at_most(stdout.as_fd(), MAX_KEY_FILE, false),
+        Some(stdout) => read_until(stdout.as_fd(), MAX_KEY_FILE, false, end),
         // cannot happen: whoever starts a program to read from it connects that.
         None => Err(Failure::new(Code::Device, "it prints nothing")),
     };
@@ -578,13 +585,21 @@ fn skip(fd: impl AsFd, offset: u64) -> Result<(), Failure> {
 
 /// Reads to the end of `fd`. More than `limit` bytes are an error, or left alone if `cut` is set.
 fn read_at_most(fd: impl AsFd, limit: usize, cut: bool) -> Result<SecretBytes, Failure> {
+    read_until(fd, limit, cut, None)
+}
+
+/// Reads as [`read_at_most`] does. That it takes longer than to `end` is an error.
+fn read_until(fd: impl AsFd, limit: usize, cut: bool, end: Option<Instant>) -> Result<SecretBytes, Failure> {
     let mut secret = SecretBytes::zeroed(limit.min(4096));
     let mut filled = 0;
     loop {
         if filled == secret.len() {
             if filled == limit {
-                if !cut && !at_end(&fd)? {
-                    return Err(too_long());
+                if !cut {
+                    wait_until(&fd, end)?;
+                    if !at_end(&fd)? {
+                        return Err(too_long());
+                    }
                 }
                 break;
             }
@@ -592,6 +607,7 @@ fn read_at_most(fd: impl AsFd, limit: usize, cut: bool) -> Result<SecretBytes, F
             larger[..filled].copy_from_slice(&secret);
             secret = larger;
         }
+        wait_until(&fd, end)?;
         match rustix::io::read(&fd, &mut secret[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
@@ -601,6 +617,21 @@ fn read_at_most(fd: impl AsFd, limit: usize, cut: bool) -> Result<SecretBytes, F
     }
     secret.truncate(filled);
     Ok(secret)
+}
+
+/// Waits until there is something to read, or nothing will be.
+fn wait_until(fd: impl AsFd, end: Option<Instant>) -> Result<(), Failure> {
+    let Some(end) = end else { return Ok(()) };
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], left.as_ref()) {
+            Ok(0) => return Err(Failure::new(Code::Refused, "what it prints does not end")),
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+    }
 }
 
 fn at_end(fd: impl AsFd) -> Result<bool, Failure> {

@@ -347,6 +347,10 @@ def serve(connection):
             assert to == channel
             if WANTED["fault"] == "oversized":
                 connection.sendall(report(channel + b"\x90\xff\xff"))
+            elif WANTED["fault"] == "endless reports" and message[0] != 4:
+                # Of another message, of which there is no end.
+                while True:
+                    connection.sendall(report(channel + b"\x90\x00\x10" + bytes(16)) + report(channel + b"\0" + bytes(59)))
             elif WANTED["fault"] == "gone" and message[0] != 4:
                 return
             elif WANTED["fault"] != "silent":

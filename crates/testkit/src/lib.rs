@@ -11,7 +11,8 @@
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
 //! * [`nbd`]: a client of NBD that shares no code with ours; [`nbd_server`]: the servers that people use.
-//! * [`authenticator`]: a FIDO2 security key in software, by OpenSSL; [`swtpm`]: a TPM in software.
+//! * [`authenticator`]: a FIDO2 security key in software, by OpenSSL; [`swtpm`]: a TPM in software; [`tang`]: a server of
+//!   tang; [`liar`]: what hostile ones answer.
 //! * [`bitlocker`]: volumes of BitLocker, made by libgcrypt.
 //! * [`fvault2`]: volumes of FileVault 2, made by libgcrypt.
 //! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt; [`tcplay`]: those of tcplay.
@@ -42,6 +43,7 @@ pub mod firmware;
 pub mod flash;
 pub mod fvault2;
 pub mod kernel;
+pub mod liar;
 pub mod memory;
 pub mod nbd;
 pub mod nbd_server;
@@ -60,6 +62,7 @@ pub mod scratch;
 pub mod shaped;
 mod softhsm;
 pub mod swtpm;
+pub mod tang;
 pub mod tcplay;
 pub mod tcrypt;
 pub mod torn;
@@ -81,5 +84,6 @@ pub use scratch::Scratch;
 pub use shaped::ShapedDevice;
 pub use softhsm::SoftCards;
 pub use swtpm::Swtpm;
+pub use tang::Tang;
 pub use torn::TornDevice;
 pub use window::Window;

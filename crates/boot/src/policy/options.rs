@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use atrest_open::token::tpm2::{TpmStore, VOLUME_KEY_PCR};
+use atrest_open::token::tpm2::{BadTpmStore, TpmStore, VOLUME_KEY_PCR};
 use atrest_volume::CryptFlags;
 use atrest_volume::luks2::VolumeKeyId;
 
@@ -96,8 +96,8 @@ pub struct Options {
     pub fixed_key: Option<String>,
     /// The file with what the header may say.
     pub header_policy: Option<String>,
-    /// The counter of the TPM that says how new the pinned header is.
-    pub header_store: Option<TpmStore>,
+    /// The counter of the TPM that says how new the pinned header is. What was mistyped lets no volume in.
+    pub header_store: Option<Result<TpmStore, BadTpmStore>>,
 }
 
 /// Which PCR of a TPM says afterwards which volume was opened.
@@ -257,7 +257,8 @@ impl Options {
                 self.header_policy = Some(path.map(String::from).ok_or_else(bad)?);
             }
             "atrest-header-store" | "header-store" => {
-                self.header_store = Some(value.and_then(|value| value.parse().ok()).ok_or_else(bad)?);
+                let store = value.and_then(|value| value.parse().ok()).ok_or_else(bad)?;
+                self.header_store = Some(Ok(store));
             }
             "cipher" => self.plain.cipher = Some(text()?),
             "hash" => self.plain.hash = Some(text()?),

@@ -1,5 +1,6 @@
 //! `luks.uuid=`, `luks.name=`, `luks.key=`, `luks.options=`, `luks.data=`, and dracut's additions to them.
 
+use atrest_open::token::tpm2::{BadTpmStore, TpmStore};
 use atrest_volume::luks2::VolumeKeyId;
 
 use super::entry::{Entry, Key};
@@ -20,8 +21,8 @@ pub struct Requested {
     dracut_keys: Vec<(Place, Option<DeviceSpec>)>,
     /// dracut: discards for all.
     discards: bool,
-    /// The volume key must be this one, whichever volume is opened.
-    expected_key: Option<VolumeKeyId>,
+    /// What each volume must be.
+    demands: Demands,
     /// dracut: seconds that the question waits.
     timeout: Option<core::time::Duration>,
     /// dracut: seconds that the key's device is waited for.
@@ -41,8 +42,49 @@ struct Volume {
     options: Option<String>,
     data: Option<String>,
     discards: bool,
-    expected_key: Option<VolumeKeyId>,
+    demands: Demands,
     origin: Origin,
+}
+
+/// What a volume must be, or it is not opened. What is mistyped lets no volume in, rather than any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Demands {
+    expected_key: Option<VolumeKeyId>,
+    header_policy: Option<String>,
+    header_store: Option<Result<TpmStore, BadTpmStore>>,
+}
+
+impl Demands {
+    /// Takes one of them, by its name. Whether it makes sense.
+    fn add(&mut self, name: &str, text: Option<&str>) -> bool {
+        match name {
+            "expect-key" => {
+                let key = text.and_then(|text| text.parse().ok());
+                self.expected_key = Some(key.unwrap_or(VolumeKeyId::OF_NONE));
+                key.is_some()
+            }
+            "header-policy" => {
+                let path = text.filter(|path| path.starts_with('/'));
+                // There is no file without a name.
+                self.header_policy = Some(path.map_or_else(String::new, String::from));
+                path.is_some()
+            }
+            _ => {
+                let store = text.map_or(Err(BadTpmStore), str::parse);
+                self.header_store = Some(store);
+                store.is_ok()
+            }
+        }
+    }
+
+    /// Puts them in the place of what an entry demands.
+    fn apply(&self, options: &mut Options) {
+        options.expected_key = self.expected_key.or(options.expected_key);
+        options.header_store = self.header_store.or(options.header_store);
+        if self.header_policy.is_some() {
+            options.header_policy.clone_from(&self.header_policy);
+        }
+    }
 }
 
 /// Length of a whole UUID, in characters.
@@ -91,19 +133,12 @@ impl Requested {
                 let (id, data) = text.and_then(split).ok_or_else(bad)?;
                 self.volume(id, origin).data = Some(data.into());
             }
-            "expect-key" => {
-                // What is mistyped lets no volume in, rather than any.
-                let (id, key) = match text.map(|text| (split(text), text)) {
-                    Some((Some((id, key)), _)) => (Some(id), key.parse().ok()),
-                    Some((None, key)) => (None, key.parse().ok()),
-                    None => (None, None),
+            "expect-key" | "header-policy" | "header-store" => {
+                let makes_sense = match text.and_then(split) {
+                    Some((id, of_volume)) => self.volume(id, origin).demands.add(name, Some(of_volume)),
+                    None => self.demands.add(name, text),
                 };
-                let expected = Some(key.unwrap_or(VolumeKeyId::OF_NONE));
-                match id {
-                    Some(id) => self.volume(id, origin).expected_key = expected,
-                    None => self.expected_key = expected,
-                }
-                key.ok_or_else(bad)?;
+                makes_sense.then_some(()).ok_or_else(bad)?;
             }
             "allow-discards" => match text {
                 None => self.discards = true,
@@ -153,7 +188,7 @@ impl Requested {
                     options: None,
                     data: None,
                     discards: false,
-                    expected_key: None,
+                    demands: Demands::default(),
                     origin: origin.clone(),
                 });
                 self.volumes.len() - 1
@@ -165,7 +200,7 @@ impl Requested {
     /// Whether crypttab's entry for a device may be opened; what is said of it here beats what is said there.
     pub fn apply(&self, entry: &mut Entry, notices: &mut Vec<Notice>) -> bool {
         let Some(volume) = self.volumes.iter().find(|volume| volume.fits(&entry.source)) else {
-            entry.options.expected_key = self.expected_key.or(entry.options.expected_key);
+            self.demands.apply(&mut entry.options);
             return !self.only;
         };
         let origin = &volume.origin;
@@ -220,7 +255,8 @@ impl Requested {
 
     fn finish(&self, entry: &mut Entry, volume: &Volume) {
         entry.options.flags.allow_discards |= self.discards || volume.discards;
-        entry.options.expected_key = volume.expected_key.or(self.expected_key).or(entry.options.expected_key);
+        self.demands.apply(&mut entry.options);
+        volume.demands.apply(&mut entry.options);
         entry.options.timeout = entry.options.timeout.or(self.timeout);
         entry.options.key_timeout = entry.options.key_timeout.or(self.key_timeout);
         if entry.key == Key::Ask {

@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use atrest_attach::dm::DmError;
 use atrest_engine::contents::Contents;
 use atrest_open::DeviceOpenError;
-use atrest_open::token::tpm2::CounterError;
+use atrest_open::token::tpm2::{BadTpmStore, CounterError};
 use atrest_volume::{OpenError, UnlockError};
 
 use crate::console::AskError;
@@ -190,6 +190,8 @@ pub enum EntryError {
     },
     /// The TPM's counter does not say that the header is the newest one.
     HeaderStore(CounterError),
+    /// No counter has the name that somebody mistyped.
+    BadHeaderStore(BadTpmStore),
     /// Another volume is in its place.
     OtherKey,
     /// The TPM was not told which volume it is.
@@ -254,6 +256,7 @@ impl fmt::Display for EntryError {
                 write!(f, "the header policy {}: {reason}", path.display())
             }
             Self::HeaderStore(error) => write!(f, "header-store=: {error}"),
+            Self::BadHeaderStore(error) => write!(f, "header-store=: {error}"),
             Self::OtherKey => f.write_str(
                 "another volume is in its place: its key is not the one that fixate-volume-key= names",
             ),

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use atrest_open::KeySource;
-use atrest_open::token::{Token, TokenError};
+use atrest_open::token::{Question, Token, TokenError, Wanted};
 use atrest_secret::{Passphrase, SecretBytes};
 
 use super::error::{EntryError, KeyError};
@@ -134,6 +134,39 @@ impl KeySource for Keys<'_> {
         let pin = self.unlocker.ask_for(self.entry, &prompt)?;
         // Who types nothing has no PIN, and is asked for a passphrase.
         Ok(Some(Passphrase::new(pin)).filter(|pin| !pin.expose().is_empty()))
+    }
+
+    /// Where nobody can be asked, the factor is passed over.
+    fn answer(&mut self, token: &Token, question: &Question) -> Result<Option<Passphrase>, EntryError> {
+        if self.entry.options.headless || self.unlocker.console.is_none() {
+            return Ok(None);
+        }
+        let what = match question.wanted {
+            Wanted::Pin => "PIN",
+            Wanted::Passphrase => "Passphrase",
+        };
+        let factor = question.factor;
+        if question.wrong > 0 {
+            self.unlocker.say(
+                Level::Warning,
+                self.entry,
+                format_args!("what was typed for factor {factor} is wrong"),
+            );
+        }
+        // A header may say anything of a factor, and steers no terminal by it.
+        let needs: String = question.needs.chars().filter(|c| !c.is_control()).take(80).collect();
+        let prompt = format!(
+            "{what} of factor {factor} of token {} for {} ({needs}): ",
+            token.info.id, self.entry.name
+        );
+        let typed = self.unlocker.ask_for(self.entry, &prompt)?;
+        // An empty line passes the factor over.
+        Ok(Some(Passphrase::new(typed)).filter(|typed| !typed.expose().is_empty()))
+    }
+
+    fn touch(&mut self, token: &Token) {
+        let text = format_args!("touch the security key of its token {}", token.info.id);
+        self.unlocker.say(Level::Info, self.entry, text);
     }
 
     fn passed_over(&mut self, token: &Token, why: &TokenError) {

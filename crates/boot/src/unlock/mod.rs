@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use atrest_attach::dm::{self, DmError};
-use atrest_open::token::tpm2;
+use atrest_open::token::{fido2, tpm2};
 use atrest_secret::Passphrase;
 
 pub use error::{EntryError, KeyError};
@@ -27,6 +27,8 @@ const NOFAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a TPM is waited for that a token or an option asks for.
 const TPM_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a security key is waited for that a token asks for. Who wants to use it has it in the machine.
+const SECURITY_KEY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much a message matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,13 +180,22 @@ impl<'a> Unlocker<'a> {
 
     /// Waits for the kernel's TPM, whose driver may take a moment. It may be that there is none.
     fn wait_for_tpm(&self, entry: &Entry) {
-        let end = Instant::now().checked_add(TPM_TIMEOUT);
+        self.wait_for_what(entry, "the TPM", TPM_TIMEOUT, tpm2::is_there);
+    }
+
+    /// Waits for a security key: USB may take a moment. It may be that none is plugged in.
+    fn wait_for_security_key(&self, entry: &Entry) {
+        self.wait_for_what(entry, "a security key", SECURITY_KEY_TIMEOUT, fido2::is_any_plugged_in);
+    }
+
+    fn wait_for_what(&self, entry: &Entry, what: &str, limit: Duration, is_there: fn() -> bool) {
+        let end = Instant::now().checked_add(limit);
         let mut told = false;
         let look = || {
-            let there = tpm2::is_there();
+            let there = is_there();
             if !there && !told {
                 told = true;
-                self.say(Level::Info, entry, format_args!("waiting for the TPM"));
+                self.say(Level::Info, entry, format_args!("waiting for {what}"));
             }
             there.then_some(())
         };

@@ -9,7 +9,7 @@ use atrest_cipher::CipherSpec;
 use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
 use atrest_open::token::tpm2::{self, TpmStore};
-use atrest_open::token::{Token, TokensFirst};
+use atrest_open::token::{Token, TokensFirst, fido2};
 use atrest_open::{Format, Held, HeldError, Locked, Refused};
 use atrest_volume::luks2::HeaderPolicy;
 use atrest_volume::plain::PlainOptions;
@@ -186,8 +186,15 @@ fn unlock(
                 Key::Ask => locked.tokens().into_iter().filter(known).collect(),
                 _ => Vec::new(),
             };
-            if tokens.iter().any(|token: &Token| token.info.kind == tpm2::KIND_NAME) {
+            let wants = |kind: &str| {
+                let factor = |token: &Token| token.has_factors() && token.text.contains(kind);
+                tokens.iter().any(|token: &Token| token.info.kind == kind || factor(token))
+            };
+            if wants(tpm2::KIND_NAME) {
                 unlocker.wait_for_tpm(entry);
+            }
+            if wants(fido2::KIND_NAME) {
+                unlocker.wait_for_security_key(entry);
             }
             let opened = atrest_open::unlock(&*locked, &mut TokensFirst::new(tokens, false, keys), &options);
             opened.map_err(|refused| match refused {
@@ -216,6 +223,7 @@ fn header_store(
     locked: &dyn Locked,
 ) -> Result<Option<TpmStore>, EntryError> {
     let Some(store) = entry.options.header_store else { return Ok(None) };
+    let store = store.map_err(EntryError::BadHeaderStore)?;
     unlocker.wait_for_tpm(entry);
     let behind = locked.pin_counter().map_err(Into::into).and_then(|named| store.check(&named));
     Ok((behind.map_err(EntryError::HeaderStore)? > 0).then_some(store))

@@ -6,7 +6,7 @@ use atrest_engine::keyring;
 use clap::Args;
 
 use super::open::UnlockArgs;
-use super::secrets::{SecretArgs, TokenArgs};
+use super::secrets::KeyslotArgs;
 use super::size::parse_size;
 
 /// Stop all reads and writes of a LUKS volume that is open, and wipe its key from memory, until `atrest resume`.
@@ -30,13 +30,8 @@ pub struct AgainArgs {
     /// The header lies in this file instead of in front of the data.
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
-    /// Try this keyslot only.
-    #[arg(long, short = 'S', value_name = "N")]
-    pub key_slot: Option<u32>,
     #[command(flatten)]
-    pub secret: SecretArgs,
-    #[command(flatten)]
-    pub tokens: TokenArgs,
+    pub by: KeyslotArgs,
 }
 
 impl AgainArgs {
@@ -44,9 +39,9 @@ impl AgainArgs {
     pub fn unlock(&self) -> UnlockArgs {
         UnlockArgs {
             header: self.header.clone(),
-            key_slot: self.key_slot,
-            secret: self.secret.clone(),
-            tokens: self.tokens.clone(),
+            key_slot: self.by.key_slot,
+            secret: self.by.secret.clone(),
+            tokens: self.by.tokens.clone(),
             ..UnlockArgs::default()
         }
     }

@@ -114,7 +114,7 @@ pub struct SecretArgs {
 }
 
 /// What opens a keyslot: a passphrase or a token, or what stands for both, the volume key.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct KeyslotArgs {
     /// Try this keyslot only.
     #[arg(long, short = 'S', value_name = "N")]

@@ -70,7 +70,7 @@ fn decrypted(path: &Path, output: &Output) -> Result<Passphrase, Failure> {
             .at(path)
             .hint("install gpg, or pipe what it decrypts elsewhere into --key-file -")
         })?;
-    secrets::read_from_program(run, output)
+    secrets::read_from_program(run, None, output)
         .map_err(|failure| failure.within("gpg has not decrypted the key file").at(path))
 }
 

@@ -132,7 +132,7 @@ impl NewStore<'_> {
         match seen {
             Ok(()) => Ok(()),
             // Nobody can agree to a header whose value the counter can't reach.
-            Err(stale) if accept && stale != PinError::Ahead => {
+            Err(stale) if accept && !matches!(stale, PinError::Ahead | PinError::Untold { .. }) => {
                 output.confirm(&format!("{stale}; it is pinned as it is now"))
             }
             Err(stale) => Err(Failure::from(UnlockError::Pin(stale)).at(self.path)),

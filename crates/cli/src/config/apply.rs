@@ -280,10 +280,10 @@ impl<'a> Names<'a> {
     fn again(&self, name: &str, again: &mut crate::args::mapped::AgainArgs) -> Result<(), Failure> {
         let Some((_, volume)) = self.find(OsStr::new(name)) else { return Ok(()) };
         fill(&mut again.header, volume.path("header"));
-        fill(&mut again.key_slot, slot(volume));
-        secret(&mut again.secret, volume)?;
+        fill(&mut again.by.key_slot, slot(volume));
+        secret(&mut again.by.secret, volume)?;
         match volume.path("path") {
-            Some(path) => self.identify(&mut again.secret.passphrase, &path, again.header.as_deref()),
+            Some(path) => self.identify(&mut again.by.secret.passphrase, &path, again.header.as_deref()),
             None => Ok(()),
         }
     }

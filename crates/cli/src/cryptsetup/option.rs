@@ -46,7 +46,7 @@ const OPENS_TCRYPT: &[Action] = &[Open, Refresh, TcryptDump];
 
 use Value::{None as Flag, Number, Size, Text};
 
-/// All options of cryptsetup, and one of ours: `--face`.
+/// All options of cryptsetup, and two of ours: `--face` and `--store`.
 pub const OPTIONS: &[Opt] = &[
     any("active-name", None, Text),
     with("align-payload", None, Number, FORMATS),
@@ -145,6 +145,7 @@ pub const OPTIONS: &[Opt] = &[
     with("shared", None, Flag, OPENS),
     with("size", Some('b'), Number, &[Open, Resize, Refresh]),
     with("skip", Some('p'), Number, OPENS),
+    with("store", None, Text, &[Config]),
     with("subsystem", None, Text, &[Reencrypt, Config, Format]),
     with("tcrypt-backup", None, Flag, OPENS_TCRYPT),
     with("tcrypt-hidden", None, Flag, OPENS_TCRYPT),

@@ -807,7 +807,9 @@ fn config(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     line.uses(&["type", "priority", "key-slot"]);
     if line.request.has("label") || line.request.has("subsystem") {
         line.words(&["--quiet", "header", "set"]);
-        line.pass(&["header"]);
+        line.pass(&["header", "store"]);
+        // A pinned header asks for it.
+        line.secret();
         // Both are set, and what is not said is empty.
         for name in ["label", "subsystem"] {
             line.uses(&[name]);
@@ -820,7 +822,8 @@ fn config(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     }
     if let (Some(priority), Some(slot)) = (line.request.text("priority"), line.request.text("key-slot")) {
         line.words(&["--quiet", "key", "priority"]);
-        line.pass(&["header"]);
+        line.pass(&["header", "store"]);
+        line.secret();
         line.operands([line.request.first().as_os_str(), slot, priority]);
         jobs.extend(one(line.words.split_off(0)));
     }

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStderr, Command};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const MOST: usize = 4096;
 /// How long its last words are waited for once it has ended: a process that it started may keep the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long its end may take once it is late.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// A program that runs, and is watched.
 pub struct Asked {
@@ -27,6 +29,8 @@ pub struct Asked {
     ended: Sender<()>,
     late: Receiver<()>,
     patience: Duration,
+    /// When it is late, and has been ended.
+    end: Instant,
 }
 
 /// What a program has said of itself, the first of it.
@@ -78,7 +82,14 @@ impl Asked {
                 }
             });
         }
-        Self { text, all_said, ended, late, patience }
+        // intended: a time that no clock has is now.
+        let end = Instant::now().checked_add(patience.saturating_add(ENDING)).unwrap_or_else(Instant::now);
+        Self { text, all_said, ended, late, patience, end }
+    }
+
+    /// When nothing is waited for any more that it prints. A process that it has started in a session of its own is not ended with it.
+    pub fn end(&self) -> Instant {
+        self.end
     }
 
     /// What it has said. It must have ended.
@@ -113,9 +124,9 @@ fn drain(mut stderr: ChildStderr, text: &Mutex<Vec<u8>>) {
 #[cfg(test)]
 mod tests {
     use std::process::Stdio;
-    use std::time::Instant;
 
     use super::*;
+    use crate::output::Output;
 
     fn start(script: &str, patience: Duration) -> (Child, Asked) {
         let mut command = Command::new("sh");
@@ -155,6 +166,28 @@ mod tests {
             let late = asked.said().err().expect("too late");
             assert_eq!(late.what(), "the secret service has not answered for 0 s", "{script}");
             assert!(printed.is_empty() && begun.elapsed() < Duration::from_secs(60), "{script}");
+        }
+    }
+
+    /// No group has it, and the pipe stays open. What it has printed by then is no passphrase.
+    #[test]
+    fn what_has_left_the_session_is_not_waited_for() {
+        let output = Output::new(&crate::args::GlobalArgs {
+            json: false,
+            quiet: true,
+            yes: false,
+            max_kdf_time: None,
+            config: None,
+        });
+        for script in ["echo half; setsid sleep 30 & exit 0", "echo half; setsid sleep 30 & wait"] {
+            let begun = Instant::now();
+            let (run, asked) = start(script, Duration::from_millis(200));
+            let read = crate::secrets::read_from_program(run, Some(asked.end()), &output);
+            let failure = read.expect_err("it never ends");
+            assert_eq!(failure.what(), "what it prints does not end", "{script}");
+            let late = asked.said().err().expect("too late");
+            assert_eq!(late.what(), "the secret service has not answered for 0 s", "{script}");
+            assert!(begun.elapsed() < Duration::from_secs(20), "{script}");
         }
     }
 

@@ -26,7 +26,7 @@ pub fn look_up(id: &str, output: &Output) -> Result<Passphrase, Failure> {
     let mut command = program(&["lookup"], id);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (run, asked) = Asked::start(&mut command).map_err(|error| absent(&error))?;
-    let found = read_from_program(run, output);
+    let found = read_from_program(run, Some(asked.end()), output);
     match (found, asked.said()) {
         (Ok(found), _) => Ok(found),
         (Err(_), Err(late)) => Err(late),
@@ -73,11 +73,12 @@ pub fn clear(id: &str) -> Result<bool, Failure> {
 fn removed(command: &mut Command) -> Result<bool, Failure> {
     let (mut run, asked) = Asked::start(command).map_err(|error| absent(&error))?;
     let ended = run.wait()?;
-    match (ended.success(), told(&asked.said()?)) {
-        (true, _) => Ok(true),
-        // It says nothing where there is nothing.
-        (false, "") => Ok(false),
-        (false, said) => Err(refused("does not remove the passphrase", said)),
+    match (ended.code(), told(&asked.said()?)) {
+        (Some(0), _) => Ok(true),
+        // So it ends, and says nothing, where there is nothing.
+        (Some(1), "") => Ok(false),
+        (_, "") => Err(refused("does not remove the passphrase", &format!("secret-tool: {ended}"))),
+        (_, said) => Err(refused("does not remove the passphrase", said)),
     }
 }
 
@@ -148,6 +149,10 @@ mod tests {
     fn nothing_is_stored_only_where_the_program_has_said_all_and_that_is_nothing() {
         assert!(matches!(removed_by("exit 0"), Ok(true)));
         assert!(matches!(removed_by("exit 1"), Ok(false)));
+        for (silent, end) in [("kill -9 $$", "signal: 9"), ("exit 127", "exit status: 127")] {
+            let died = removed_by(silent).expect_err("nobody has said that there is nothing");
+            assert!(died.what().contains(end), "{}", died.what());
+        }
         let locked = removed_by("echo 'secret-tool: locked' >&2; exit 1").expect_err("locked");
         assert_eq!(locked.what(), "the secret service does not remove the passphrase: locked");
         // Whoever holds the pipe may have something to say.

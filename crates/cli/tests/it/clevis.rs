@@ -1,54 +1,12 @@
 //! Volumes that clevis bound to servers, TPMs and thresholds of them, and those that we bind: clevis 19, jose and tang of Debian.
 
-use std::net::TcpListener;
-use std::path::Path;
-use std::process::Stdio;
+use std::time::{Duration, Instant};
 
-use atrest_testkit::Swtpm;
 use atrest_testkit::oracle::Program;
+use atrest_testkit::tang::{LIES, SLOW_LIES};
+use atrest_testkit::{Campaign, Swtpm, Tang};
 
 use crate::common::{Ran, Scratch};
-
-/// A tang server with keys of its own, which serves until the test ends.
-pub struct Tang {
-    pub url: String,
-    pub keys: Scratch,
-}
-
-impl Tang {
-    pub fn new() -> Self {
-        let keys = Scratch::new();
-        Program::at("/usr/libexec/tangd-keygen").arg(keys.as_path()).ok();
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://127.0.0.1:{}", listener.local_addr().expect("its address").port());
-        let directory = keys.as_path().to_path_buf();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let other = stream.try_clone().expect("a copy");
-                let mut command = Program::at("/usr/libexec/tangd").arg(&directory).into_command();
-                command.stdin(Stdio::from(std::os::fd::OwnedFd::from(stream)));
-                command.stdout(Stdio::from(std::os::fd::OwnedFd::from(other))).stderr(Stdio::null());
-                // It serves one connection, and ends with it.
-                command.spawn().expect("tangd starts").wait().expect("its end");
-            }
-        });
-        Self { url, keys }
-    }
-
-    /// The thumbprint of its signing key.
-    pub fn thumbprint(&self) -> String {
-        let mut prints = std::fs::read_dir(self.keys.as_path()).expect("keys").filter_map(|entry| {
-            let path = entry.expect("a key").path();
-            let text = std::fs::read_to_string(&path).expect("a key");
-            text.contains("ES512").then(|| thumbprint(&path))
-        });
-        prints.next().expect("a signing key")
-    }
-}
-
-fn thumbprint(path: &Path) -> String {
-    Program::named("jose").words("jwk thp -a S256 -i").arg(path).ok().text().trim().into()
-}
 
 /// `clevis luks bind` of `vol`.
 fn bind(scratch: &Scratch, tpm: Option<&Swtpm>, pin: &str, config: &str) {
@@ -119,4 +77,36 @@ fn thresholds_open_with_as_many_as_they_say_and_no_fewer() {
     test(&scratch, Some(&tpm), 1).fails(2, "PCR 7 of the TPM has changed since it was enrolled");
     let add = scratch.atrest(&["key", "add", "vol", "--key-file", "key", "--tang", nowhere]);
     add.fails(4, "can't be reached");
+}
+
+/// Whatever a server answers, it opens nothing, keeps nobody from a passphrase, and is left in the end.
+#[test]
+fn a_hostile_server_opens_nothing_within_bounded_time() {
+    let tang = Tang::new();
+    let scratch = Scratch::with_volume();
+    let (url, print) = (tang.url.as_str(), tang.thumbprint());
+    let add = ["key", "add", "vol", "--key-file", "key", "--tang", url];
+    scratch.atrest(&[&add[..], &["--thumbprint", &print]].concat()).ok();
+    let vol = scratch.read("vol");
+    // One that costs all of a server's time is enough for `make test`.
+    let slow = if Campaign::is_full() { SLOW_LIES } else { &SLOW_LIES[..1] };
+    for (what, answer) in LIES.iter().chain(slow) {
+        tang.answers(Some(*answer));
+        let begun = Instant::now();
+        let told = test(&scratch, None, 0).fails(2, "token 0 (clevis)");
+        println!("{what}: {}", told.stderr.trim_end());
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:?}", begun.elapsed());
+    }
+    // Nor is it trusted where it says what its keys are.
+    for (what, answer) in LIES {
+        tang.answers(Some(*answer));
+        let told = scratch.atrest(&[&add[..], &["--thumbprint", &print]].concat());
+        assert!(told.code == 2 || told.code == 4, "{what}: {} {}", told.code, told.stderr);
+        // Its last line says what was wrong.
+        assert!(!told.stderr.is_empty() && !told.stderr.contains("panicked"), "{what}: {}", told.stderr);
+    }
+    assert!(scratch.read("vol") == vol, "nothing is written");
+    scratch.atrest(&["key", "test", "vol", "--key-file", "key"]).ok();
+    tang.answers(None);
+    test(&scratch, None, 0).ok();
 }

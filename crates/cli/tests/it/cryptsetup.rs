@@ -547,3 +547,27 @@ fn a_benchmark_is_a_table_in_the_form_of_cryptsetup() {
     names.run(&["benchmark", "-c", "frob-xts"]).fails(1, "unknown cipher");
     names.run(&["benchmark", "-c", "aes-xts", "-s", "136"]).fails(1, "17 bytes");
 }
+
+/// The store is an option of ours: with cryptsetup's words nothing else tells it of a new label.
+#[test]
+fn config_tells_the_trusted_store_of_a_pinned_header() {
+    let names = Names::new();
+    names.volume("luks2");
+    names.0.atrest(&["header", "pin", "vol", "--key-file", "key", "--store", "store"]).ok();
+    let (before, store) = (names.0.read("vol"), names.0.read("store"));
+    let config = |label: &str| {
+        let words =
+            ["--label", label, "--priority", "prefer", "--key-slot", "0", "--store", "store", "-d", "key"];
+        names.run(&[&["config"], &words[..], &["vol"]].concat())
+    };
+    config("one").ok();
+    assert!(names.0.read("store") != store, "the store is told");
+    names.0.atrest(&["decrypt", "vol", "-", "--key-file", "key", "--store", "store"]).ok();
+    names.judge(&["open", "--test-passphrase", "-d", "key", "vol"]).ok();
+    // An older header is not built upon.
+    names.0.file("vol", &before);
+    let told = config("two");
+    assert!(told.code != 0 && told.stderr.contains("an older one of this volume"), "{}", told.stderr);
+    assert!(names.0.read("vol") == before, "nothing is written");
+    names.run(&["luksAddKey", "--store", "store", "vol"]).fails(1, "--store does not go with luksAddKey");
+}

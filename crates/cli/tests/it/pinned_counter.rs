@@ -1,12 +1,12 @@
 //! Pinned headers whose freshness a counter of the TPM says, with a software TPM, an honest one and one that lies.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use atrest_testkit::Swtpm;
+use atrest_secret::VolumeKey;
 use atrest_testkit::cryptsetup::cryptsetup;
+use atrest_testkit::liar::{self, TPM_LIES};
+use atrest_testkit::{FaultDevice, Swtpm};
+use atrest_volume::luks2::{Luks2, NewPin};
 
 use crate::common::{CHEAP, Ran, Scratch};
 
@@ -174,42 +174,14 @@ fn a_counter_is_of_one_header_and_of_one_tpm() {
     run(&tpm, &format!("key add second --key-file key --new-key-file key {STORE} {}", CHEAP.join(" "))).ok();
 }
 
-/// A TPM that answers everything by `answer`.
-fn liar(answer: fn(&mut TcpStream)) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let place = format!("tcp:{}", listener.local_addr().expect("an address"));
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let mut connection = connection.expect("a connection");
-            let mut command = [0; 4096];
-            while connection.read(&mut command).is_ok_and(|len| len > 0) {
-                answer(&mut connection);
-            }
-        }
-    });
-    place
-}
-
-type Answer = fn(&mut TcpStream);
-
 #[test]
 fn a_tpm_that_refuses_or_answers_without_end_opens_nothing_within_bounded_time() {
     let tpm = Swtpm::new();
     let scratch = Scratch::with_volume();
     at(&scratch, &tpm.place(), &format!("header pin vol --key-file key {STORE}")).ok();
     let vol = scratch.read("vol");
-    let answers: [(Answer, &str); 4] = [
-        // TPM_RC_FAILURE
-        (|tpm| drop(tpm.write_all(&[0x80, 1, 0, 0, 0, 10, 0, 0, 1, 1])), "error 0x101"),
-        // Bytes without end.
-        (|tpm| while tpm.write_all(&[0x80; 4096]).is_ok() {}, "makes no sense"),
-        // A length without end, and then nothing more.
-        (|tpm| drop(tpm.write_all(&[0x80, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])), "makes no sense"),
-        // It hangs up.
-        (|tpm| drop(tpm.shutdown(std::net::Shutdown::Both)), "TPM"),
-    ];
-    for (answer, said) in answers {
-        let place = liar(answer);
+    for (answer, said) in TPM_LIES {
+        let place = liar::tpm(*answer);
         let begun = Instant::now();
         at(&scratch, &place, &format!("decrypt vol - --key-file key {STORE}")).fails(2, said);
         let change = format!("header set vol --label new --key-file key {STORE}");
@@ -219,4 +191,47 @@ fn a_tpm_that_refuses_or_answers_without_end_opens_nothing_within_bounded_time()
     assert!(scratch.read("vol") == vol, "nothing is written");
     // Without the store it opens: the header is as it was.
     at(&scratch, "tcp:127.0.0.1:1", "decrypt vol - --key-file key").ok();
+}
+
+/// Pins the header so many times more, and tells no TPM.
+fn pinned_untold(scratch: &Scratch, times: u64) {
+    let key = VolumeKey::copy_from(&scratch.read("vk"));
+    let device = FaultDevice::new(scratch.read("vol"));
+    let mut luks2 = Luks2::read(&device).expect("a header");
+    for _ in 0..times {
+        luks2.pin(&device, &key, &NewPin::default()).expect("pins");
+    }
+    scratch.file("vol", device.image());
+}
+
+/// What opens, and catches up then, is not taken for the header of another volume by what changes it.
+#[test]
+fn a_header_that_the_tpm_was_not_told_of_for_long_is_changed_once_it_was_opened() {
+    let tpm = Swtpm::new();
+    let scratch = Scratch::with_volume();
+    let run = |line: &str| at(&scratch, &tpm.place(), line);
+    let label = format!("header set vol --label name --key-file key {STORE}");
+    let pin = format!("header pin vol --key-file key {STORE}");
+    let decrypt = format!("decrypt vol - --key-file key {STORE}");
+    run(&pin).ok();
+    run("key export vol vk --key-file key --yes").ok();
+    pinned_untold(&scratch, 992);
+    run(&label).ok();
+    pinned_untold(&scratch, 992);
+    run(&pin).ok();
+    for untold in [993, 1000] {
+        pinned_untold(&scratch, untold);
+        let before = scratch.read("vol");
+        for line in [&label, &pin, &format!("{pin} --accept --yes")] {
+            let told = run(line).fails(2, &format!("has not been told of the last {untold} changes"));
+            assert!(told.stderr.contains("`atrest open --store tpm2:INDEX` tells it"), "{}", told.stderr);
+        }
+        assert!(scratch.read("vol") == before, "nothing is written");
+        run(&decrypt).ok();
+        run(&label).ok();
+    }
+    pinned_untold(&scratch, 1001);
+    for line in [&label, &pin, &decrypt] {
+        run(line).fails(2, "far newer than the TPM's counter");
+    }
 }

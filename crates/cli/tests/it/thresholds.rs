@@ -2,10 +2,9 @@
 //! Python opens, and which cryptsetup keeps and passes over.
 
 use atrest_testkit::oracle::Program;
-use atrest_testkit::{SecurityKeyKind, SoftKey, Swtpm, cryptsetup};
+use atrest_testkit::{SecurityKeyKind, SoftKey, Swtpm, Tang, cryptsetup};
 use serde_json::{Value, json};
 
-use crate::clevis::Tang;
 use crate::common::{Ran, Scratch};
 
 /// The machine: its TPM and the security key that is plugged in, or what is not there.

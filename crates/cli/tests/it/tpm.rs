@@ -1,5 +1,8 @@
 //! Volumes that a TPM opens, with a software TPM: enrolled by systemd 252, which Debian has, and by us.
 
+use std::time::{Duration, Instant};
+
+use atrest_testkit::liar::{self, TPM_LIES};
 use atrest_testkit::oracle::Program;
 use atrest_testkit::{Swtpm, cryptsetup};
 
@@ -211,4 +214,28 @@ fn signed_values_of_pcrs_are_as_good_as_those_of_enrolment() {
     test("none.json").fails(2, "the key or the signatures of its policy can't be read");
     tpm.extend(11);
     test("signatures.json").fails(2, "no signature fits PCR 11 of this machine");
+}
+
+#[test]
+fn a_hostile_tpm_opens_nothing_within_bounded_time_and_keeps_nobody_from_a_passphrase() {
+    let tpm = Swtpm::new();
+    let scratch = Scratch::with_volume();
+    scratch.file("pin", "1234");
+    tpm.extend(7);
+    atrest(&scratch, &tpm, "key add vol --key-file key --tpm2 --pcrs 7 --pin-file pin").ok();
+    let vol = scratch.read("vol");
+    for (answer, said) in TPM_LIES {
+        let place = liar::tpm(*answer);
+        let run = |line: &str| -> Ran {
+            let program = scratch.program(env!("CARGO_BIN_EXE_atrest")).words(line);
+            program.env("ATREST_TPM", &place).without_terminal().run().into()
+        };
+        let begun = Instant::now();
+        run("key test vol --token-only --token-pin-file pin").fails(2, said);
+        run("key add vol --key-file key --tpm2 --pcrs 7").fails(4, said);
+        run("key test vol --key-file key").ok();
+        assert!(begun.elapsed() < Duration::from_secs(60), "{said}: {:?}", begun.elapsed());
+    }
+    assert!(scratch.read("vol") == vol, "nothing is written");
+    atrest(&scratch, &tpm, "key test vol --token-only --token-pin-file pin").ok();
 }

@@ -181,6 +181,11 @@ fn one() -> Result<SecurityKey, Fido2Error> {
     }
 }
 
+/// Whether any security key is plugged in, or one is named. Nothing is asked of it.
+pub fn is_any_plugged_in() -> bool {
+    Device::all().is_ok()
+}
+
 /// Whether there is one security key that can be enrolled, with its PIN or without: before somebody types a PIN.
 ///
 /// # Errors

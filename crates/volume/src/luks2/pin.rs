@@ -129,6 +129,11 @@ pub enum PinError {
     BadCounter,
     /// The header is so far before the counter that it can't be that of this header.
     Ahead,
+    /// The header is changed no further before the counter is told of the changes that were made.
+    Untold {
+        /// How many they are.
+        changes: u64,
+    },
     /// It is not a LUKS2 header.
     NotLuks2,
 }
@@ -162,6 +167,10 @@ impl fmt::Display for PinError {
             }
             Self::Ahead => f.write_str(
                 "the header is far newer than the TPM's counter, which must be that of another volume",
+            ),
+            Self::Untold { changes } => write!(
+                f,
+                "the TPM's counter has not been told of the last {changes} changes of the header, which is not changed again before it is"
             ),
             Self::NotLuks2 => f.write_str(
                 "a header policy, a trusted store of a pinned header and an identifier of the volume key are for LUKS2 volumes",

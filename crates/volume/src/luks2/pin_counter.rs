@@ -44,7 +44,7 @@ impl NewPinCounter {
     /// TPM: a new pin with one of them would have the value of an older header. A header that the counter has passed changes nothing.
     ///
     /// # Errors
-    /// [`PinError::Ahead`], as [`PinCounter::before_change`].
+    /// [`PinError::Ahead`] or [`PinError::Untold`], as [`PinCounter::before_change`].
     pub fn after(self, named: &PinCounter) -> Result<Self, PinError> {
         match named.before_change(self.value) {
             // What the counter has once it is raised by that.
@@ -83,12 +83,12 @@ impl PinCounter {
     /// is refused.
     ///
     /// # Errors
-    /// Those of [`behind`](Self::behind), [`PinError::Ahead`] some steps earlier.
+    /// Those of [`behind`](Self::behind), and [`PinError::Untold`] some steps before them: the header opens, and the TPM is told then.
     pub fn before_change(&self, now: u64) -> Result<u64, PinError> {
         let behind = self.behind(now)?;
         match behind <= MOST_AHEAD - MOST_AT_ONCE {
             true => Ok(behind),
-            false => Err(PinError::Ahead),
+            false => Err(PinError::Untold { changes: behind }),
         }
     }
 }
@@ -124,7 +124,10 @@ mod tests {
         assert_eq!(counter.behind(0), Err(PinError::Ahead));
         assert_eq!(counter.behind(5002), Err(PinError::Older { counter: 7, least: 9 }));
         assert_eq!(counter.before_change(4008), Ok(992));
-        assert_eq!(counter.before_change(4007), Err(PinError::Ahead));
+        // What opens, and has the counter raised then, is not taken for the header of another counter.
+        assert_eq!(counter.before_change(4007), Err(PinError::Untold { changes: 993 }));
+        assert_eq!(counter.before_change(4000), Err(PinError::Untold { changes: 1000 }));
+        assert_eq!(counter.before_change(3999), Err(PinError::Ahead));
         assert_eq!(counter.behind(u64::MAX).err().map(|error| error.to_string().is_empty()), Some(false));
     }
 }

@@ -1,5 +1,6 @@
 use core::time::Duration;
 
+use atrest_open::token::tpm2::BadTpmStore;
 use atrest_volume::luks2::VolumeKeyId;
 
 use super::*;
@@ -236,6 +237,40 @@ fn the_expected_key_of_the_command_line_beats_that_of_crypttab() {
         assert_eq!(policy.notices.len(), 1, "{bad}");
         let expected: Vec<_> = policy.entries.iter().map(|entry| entry.options.expected_key).collect();
         assert_eq!(expected, [Some(VolumeKeyId::OF_NONE)], "{bad}");
+    }
+}
+
+#[test]
+fn what_the_command_line_demands_of_headers_beats_crypttab_and_mistyped_lets_no_volume_in() {
+    let demanded = |table: &str, words: &str| {
+        let table = table.replace("$A", A).replace("$B", B);
+        let policy = Policy::new(Some(crypttab(&table)), Some(line(&words.replace("$B", B))));
+        let told = policy.entries.iter().map(|entry| {
+            let store = entry.options.header_store.map(|store| store.map(|store| store.to_string()));
+            (entry.options.header_policy.clone(), store)
+        });
+        (told.collect::<Vec<_>>(), policy.notices.len())
+    };
+    let table = "a UUID=$A none header-policy=/a,header-store=tpm2:0x01800001\nb UUID=$B";
+    let policy = |path: &str| Some(path.to_owned());
+    let store = |index: &str| Some(Ok(format!("tpm2:0x018000{index}")));
+    let (told, notices) = demanded(table, "luks.header-policy=/c luks.header-store=tpm2:0x01800002");
+    assert_eq!((told, notices), (vec![(policy("/c"), store("02")), (policy("/c"), store("02"))], 0));
+    let (told, notices) =
+        demanded(table, "rd.luks.header-policy=$B=/d rd.luks.header-store=$B=tpm2:0x01800003");
+    assert_eq!((told, notices), (vec![(policy("/a"), store("01")), (policy("/d"), store("03"))], 0));
+    for bad in ["luks.header-store", "luks.header-store=tpm2:1", "luks.header-store=/file"] {
+        let (told, notices) = demanded(table, bad);
+        assert!(told.iter().all(|(_, store)| *store == Some(Err(BadTpmStore))), "{bad}: {told:?}");
+        assert_eq!(notices, 1, "{bad}");
+    }
+    for bad in ["luks.header-policy", "luks.header-policy=name"] {
+        let (told, notices) = demanded(table, bad);
+        assert!(
+            told.iter().all(|(policy, _)| policy.as_deref().is_some_and(|path| path.is_empty())),
+            "{bad}"
+        );
+        assert_eq!(notices, 1, "{bad}");
     }
 }
 

@@ -75,8 +75,8 @@ fn options_of_both_manual_pages_are_known() {
         ("atrest-expect-key=000102030405060708090A0B0C0D0E0F", |o| o.expected_key = KEY.parse().ok()),
         ("header-policy=/etc/policy", |o| o.header_policy = Some("/etc/policy".into())),
         ("atrest-header-policy=/etc/policy", |o| o.header_policy = Some("/etc/policy".into())),
-        ("header-store=tpm2:0x01800001", |o| o.header_store = "tpm2:0x01800001".parse().ok()),
-        ("atrest-header-store=tpm2:0x1800001", |o| o.header_store = "tpm2:0x01800001".parse().ok()),
+        ("header-store=tpm2:0x01800001", |o| o.header_store = Some("tpm2:0x01800001".parse())),
+        ("atrest-header-store=tpm2:0x1800001", |o| o.header_store = Some("tpm2:0x01800001".parse())),
         ("fixate-volume-key=AA02030405060708090a0b0c0d0e0f10AA02030405060708090a0b0c0d0e0f10", |o| {
             o.fixed_key = Some("aa02030405060708090a0b0c0d0e0f10".repeat(2));
         }),

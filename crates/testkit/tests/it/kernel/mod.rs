@@ -2,6 +2,7 @@
 
 mod authenticated;
 mod dmcrypt;
+mod fido2;
 mod foreign;
 mod mapping;
 mod plain;

@@ -1,5 +1,6 @@
 //! Pinned headers: what is changed without the key is refused, and named; what is changed by us renews the pin.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, DeviceError, Geometry, Media, Unshared};
@@ -562,11 +563,20 @@ fn no_header_that_cryptsetup_made_is_refused() {
     use atrest_testkit::cryptsetup::cryptsetup;
 
     const CAMPAIGN: Campaign = Campaign::new("headers by cryptsetup", 1, 100);
-    let mut headers = 0;
+    let (mut headers, mut actions) = (0, BTreeMap::new());
+    let action_of = |line: &str| {
+        line.split(' ').take(1 + usize::from(line.starts_with("token"))).collect::<Vec<_>>().join(" ")
+    };
     for seed in CAMPAIGN.seeds() {
         let mut random = Random::new(seed);
         let scratch = Scratch::new();
-        for (name, text) in [("one", "one"), ("two", "two"), ("three", "three")] {
+        for (name, text) in [
+            ("one", "one"),
+            ("two", "two"),
+            ("three", "three"),
+            ("gone", "gone"),
+            ("token", r#"{"type":"some","keyslots":["0"],"more":{"a":[1,"b"]}}"#),
+        ] {
             scratch.file(name, text);
         }
         scratch.file("vol", vec![0; 20 << 20]);
@@ -595,22 +605,56 @@ fn no_header_that_cryptsetup_made_is_refused() {
         let (cipher, first) = (random.pick(&cipher), cost(&mut random));
         run(&format!("luksFormat --type luks2 -c {cipher} --sector-size {sector} {first} vol one"));
         check();
-        for _ in 0..4 {
+        for step in 0..4 {
             let with = cost(&mut random);
-            let line = match random.below(8) {
-                0 => format!("luksAddKey {with} -d one vol two"),
-                1 => format!("luksAddKey --unbound -s 256 {with} vol three"),
-                2 => format!("luksChangeKey {with} -d one vol one"),
-                3 => format!("luksConvertKey {with} -d one vol"),
-                4 => format!("config --label seed{seed} --subsystem {} vol", random.below(9)),
-                5 => "config --priority prefer -S 0 vol".into(),
-                6 => "token add --key-description atrest:none vol".into(),
-                _ => format!("luksUUID --uuid 11111111-9e27-4efe-a4d5-15ad146c{:04x} vol", random.below(9)),
+            let lines = match random.below(14) {
+                // It leaves one keyslot, with another number.
+                _ if step == 3 && seed % 4 == 0 => {
+                    vec![format!("reencrypt -q --force-offline-reencrypt -d one -S 0 {with} vol")]
+                }
+                0 => vec![format!("luksAddKey {with} -d one vol two")],
+                1 => vec![format!("luksAddKey --unbound -s 256 {with} vol three")],
+                2 => vec![format!("luksChangeKey {with} -d one vol one")],
+                3 => vec![format!("luksConvertKey {with} -d one vol")],
+                4 => vec![format!("config --label seed{seed} --subsystem {} vol", random.below(9))],
+                5 => vec!["config --priority prefer -S 0 vol".into()],
+                6 => vec!["token add --key-description atrest:none vol".into()],
+                7 => {
+                    let last = random.below(9);
+                    vec![format!("luksUUID --uuid 11111111-9e27-4efe-a4d5-15ad146c{last:04x} vol")]
+                }
+                8 => vec![format!("luksAddKey {with} -d one vol gone"), "luksRemoveKey vol gone".into()],
+                9 => {
+                    let add = format!("luksAddKey {with} -S 9 -d one vol gone");
+                    vec![add, "luksKillSlot -q vol 9".into()]
+                }
+                10 => vec!["token import --json-file token vol".into()],
+                11 => {
+                    let add = "token add --token-id 30 --key-description atrest:none vol".into();
+                    vec![add, "token remove --token-id 30 vol".into()]
+                }
+                12 => {
+                    // There is none the first time, and cryptsetup overwrites none.
+                    let _ = std::fs::remove_file(scratch.path("backup"));
+                    let backup = "luksHeaderBackup --header-backup-file backup vol".into();
+                    vec![backup, "luksHeaderRestore -q --header-backup-file backup vol".into()]
+                }
+                // The first copy is damaged, and made anew from the second.
+                _ => {
+                    let mut bytes = scratch.read("vol");
+                    bytes[5000] ^= 1;
+                    scratch.file("vol", bytes);
+                    vec!["repair -q vol".into()]
+                }
             };
-            run(&line);
+            for line in &lines {
+                run(line);
+            }
+            *actions.entry(lines.last().map_or(String::new(), |line| action_of(line))).or_insert(0) += 1;
             check();
         }
     }
-    println!("{headers} headers, none refused");
+    println!("{headers} headers, none refused, after {actions:?}");
     assert!(headers > 0);
+    assert!(!Campaign::is_full() || actions.len() == 13, "every action was tried: {actions:?}");
 }
