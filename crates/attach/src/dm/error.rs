@@ -157,7 +157,8 @@ impl fmt::Display for DmError {
                 f,
                 "{name:?} is not a name for a mapping: use up to 127 letters, digits and '#+-.:=@_'"
             ),
-            Self::NameTaken { name } => write!(f, "/dev/mapper/{name} exists already"),
+            // cryptsetup's words: scripts look for them.
+            Self::NameTaken { name } => write!(f, "Device {name} already exists"),
             Self::NotOpen { name } => write!(f, "there is no /dev/mapper/{name}"),
             Self::OtherKind { name, kind } => write!(f, "{name} is no mapping of dm-{kind}"),
             Self::NotCrypt { name } => write!(f, "/dev/mapper/{name} is not an encrypted volume"),
