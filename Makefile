@@ -100,7 +100,8 @@ bench-embedded: setup
 
 # Ten minutes per target, one after the other; FUZZ_SECONDS sets another time, FUZZ_TARGETS names some. What is found worth
 # keeping goes into the sample of `make test` by fuzz/corpus-pack.
-fuzz: setup
+fuzz:
+	scripts/setup fuzz
 	fuzz/run $(or $(FUZZ_SECONDS),600) $(FUZZ_TARGETS)
 
 # Changes the source in small ways and names the changes that no test notices. MUTANTS sets other options: mutants/README.md.

@@ -1,6 +1,6 @@
 //! FileVault's header, disk label and metadata blocks, as they are once decrypted.
 
-use atrest_format::fvault2::{BLOCK_LEN, Block, Content, HEADER_LEN, Header, Label};
+use atrest_format::fvault2::{BLOCK_LEN, Block, Content, Context, HEADER_LEN, Header, Label};
 
 use crate::Reader;
 
@@ -24,14 +24,23 @@ pub fn fvault2(data: &[u8]) {
     }
     let Ok(block) = Block::read(&block) else { return };
     match block.content {
-        Content::Context(context) => {
-            assert!((1..=32).contains(&context.keks.len()) && (1..=32).contains(&context.keys.len()));
-            assert!(context.keks.iter().all(|kek| (1..=100_000_000).contains(&kek.iterations)));
-        }
+        Content::Context(context) => is_bounded(&context),
         Content::Volume(volume) => assert!(volume.size > 0),
         Content::Extents(extents) => assert!(extents.len() <= BLOCK_LEN / 40),
         Content::Other => {}
     }
+}
+
+/// The property list of `EncryptedRoot.plist.wipekey`, as it is once decrypted. It is longer than the lists that blocks have.
+pub fn wipekey(list: &[u8]) {
+    if let Ok(context) = Context::read(list) {
+        is_bounded(&context);
+    }
+}
+
+fn is_bounded(context: &Context) {
+    assert!((1..=32).contains(&context.keks.len()) && (1..=32).contains(&context.keys.len()));
+    assert!(context.keks.iter().all(|kek| (1..=100_000_000).contains(&kek.iterations)));
 }
 
 /// The CRC-32C in front, and its seed.

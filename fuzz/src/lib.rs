@@ -56,7 +56,7 @@ pub use foreign::{loopaes, tcrypt, tcrypt_seed};
 pub use fscrypt::{
     ext4_encrypted, ext4_encrypted_seed, fscrypt_context, fscrypt_context_seed, fscrypt_keyring,
 };
-pub use fvault2::fvault2;
+pub use fvault2::{fvault2, wipekey};
 pub use handshake::nbd_handshake;
 pub use image::Image;
 pub use images::{fit, initramfs, modules};
@@ -139,6 +139,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("bitlocker", bitlocker),
     ("fvault2", fvault2),
     ("loopaes", loopaes),
+    ("wipekey", wipekey),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

@@ -22,6 +22,11 @@ pub enum KeyError {
     },
     /// Not one to three ciphers, or ciphers whose blocks differ in length: they make no chain.
     Chain,
+    /// The mode takes no cipher with blocks of this length.
+    Block {
+        /// Bytes in a block.
+        len: usize,
+    },
     /// The AES engine is not there, failed, or computes something else than AES.
     Engine,
     /// A data unit must be a multiple of 16 bytes, and at least 16.
@@ -45,6 +50,7 @@ impl fmt::Display for KeyError {
                 write!(f, "this program was built without the cipher feature \"{feature}\"")
             }
             Self::Chain => f.write_str("one chain takes one to three ciphers, with blocks of one length"),
+            Self::Block { len } => write!(f, "the mode takes no cipher with blocks of {len} bytes"),
             Self::Engine => f.write_str("the AES engine is not there, or computes something else than AES"),
             Self::NullCipher => f.write_str("the null cipher does not encrypt"),
             Self::DataUnit { len } => write!(f, "a data unit of {len} bytes is not a multiple of 16 bytes"),

@@ -5,7 +5,7 @@
 //! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on, [`Adiantum`],
 //! [`HPolyC`] and [`Hctr2`] are the wide-block ciphers for one data unit with a tweak of any length,
 //! [`CbcCts`] is CBC with ciphertext stealing, [`CbcRuns`] CBC over runs of data units with IVs from the caller,
-//! [`WhitenedCbc`] several ciphers in one chain of CBC whose ciphertext is whitened.
+//! [`WhitenedCbc`] several ciphers in one chain of CBC whose ciphertext is whitened, [`NarrowLrw`] LRW of ciphers with blocks of eight bytes.
 //!
 //! For microcontrollers there are types that are one cipher and nothing else ([`AesXts`], [`AdiantumPlain64`] …), expanded in
 //! memory of the caller's ([`KeyPlace`]), and XTS by a peripheral ([`EngineXts`]). [`DataUnitCipher`] is what they have in
@@ -127,6 +127,7 @@ mod alone;
 mod cbc_runs;
 mod data_unit;
 mod mapper;
+mod narrow_lrw;
 mod one_unit;
 mod tagged;
 mod tagged_mapper;
@@ -151,6 +152,7 @@ pub use cbc_runs::{CbcCipher, CbcRuns, CbcRunsError};
 pub use data_unit::{AsyncDataUnitCipher, DataUnitCipher};
 pub use key_error::KeyError;
 pub use mapper::Mapper;
+pub use narrow_lrw::NarrowLrw;
 pub use one_unit::{Adiantum, CbcCts, CtsError, HPolyC, Hctr2, WideBlockError, Xts, XtsError};
 pub use options::MapperOptions;
 pub use run::{DataUnitIndex, RunError};

@@ -647,7 +647,8 @@ impl From<TcryptError> for Failure {
     fn from(error: TcryptError) -> Self {
         match error {
             TcryptError::NotOpened { .. } => Self::new(Code::Refused, error).hint(
-                "--tcrypt-hidden opens a hidden volume, --tcrypt-backup takes the other copy of the header; a PIM and key files have to be said, too",
+                "--tcrypt-hidden opens a hidden volume, --tcrypt-system an encrypted system, --tcrypt-backup by the other copy of the header; a PIM and \
+                 key files have to be said, too",
             ),
             TcryptError::NothingToTry => {
                 Self::parameters(error).hint("--hash and --cipher take a part of a name, such as sha512 and twofish")

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
 
+use crate::Campaign;
 use crate::oracle::{Outcome, Program, tool, workspace};
 
 /// One boot of the kernel that runs one script and powers off.
@@ -19,10 +20,12 @@ impl Kernel {
         // Its own message is clearer than the one of a program that misses it.
         tool("qemu-system-x86_64");
         let root = workspace();
+        // Whole campaigns take half an hour where the machine is busy.
+        let limit = if Campaign::is_full() { 3600 } else { 1200 };
         let program = Program::at(tool("python3"))
             .arg(root.join("scripts/kernel-oracle"))
-            .limit(Duration::from_secs(1500))
-            .args(["--timeout", "1200"]);
+            .limit(Duration::from_secs(limit + 300))
+            .arg(format!("--timeout={limit}"));
         Self { program, script: root.join("tests/kernel").join(name) }
     }
 

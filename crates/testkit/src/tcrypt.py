@@ -1,10 +1,10 @@
 """Makes or reads a TrueCrypt or VeraCrypt volume by libgcrypt and hashlib, which share no code with ours: tcrypt.py JSON.
 
-The JSON has: path, plain (a file), magic, hash, iterations, mode (`xts` or `cbc`), chain, password, key_files (files), place, size (of the volume), change (bytes of
+The JSON has: path, plain (a file), magic, hash, iterations, mode (`xts` or `cbc`, or `lrw` for a cipher with blocks of eight bytes), chain, password, key_files (files), place, size (of the volume), change (bytes of
 the decrypted header, by offset). With `read` the header at the place is decrypted instead, and what it holds is printed as JSON, with
 the plaintext in hexadecimal digits. It can be `hidden-backup`, too, then. With `defects` the headers of the volume with one changed bit each
 are written to the file `headers`, 512 bytes for each: a list of place, bit, and whether it is the decrypted header that is changed, whose
-checksums are right then. Place is `normal`, `hidden`, `backup`, `old`: a header of version 3, or 2 in CBC, or
+checksums are right then. Place is `normal`, `hidden`, `backup`, `old`: a header of version 3, or 2 in CBC and LRW, or
 `system`: the header of an encrypted system in the last sector of the first track of its drive, with the data from byte `start` on, or 65536.
 """
 
@@ -116,6 +116,26 @@ def in_cbc(chain, material, data, number):
     return data
 
 
+def in_lrw(name, material, data):
+    """Data from the first block on, of which TrueCrypt has the number 1. Its own self-test has the same checksums."""
+    handle, key = ctypes.c_void_p(), int.from_bytes(material[:8], "big")
+    length = SHORT[name][1]
+    assert GCRYPT.gcry_cipher_open(ctypes.byref(handle), CIPHERS[name], ECB, 0) == 0
+    assert GCRYPT.gcry_cipher_setkey(handle, material[32:32 + length], ctypes.c_size_t(length)) == 0
+    tweaks = b""
+    for number in range(1, len(data) // 8 + 1):
+        product = 0
+        for bit in reversed(range(number.bit_length())):
+            product = product << 1 ^ (0x1000000000000001B if product >> 63 else 0) ^ (key if number >> bit & 1 else 0)
+        tweaks += product.to_bytes(8, "big")
+    added = xor(data, tweaks)
+    added = turned(added) if name == "blowfish_le" else added
+    out, length = ctypes.create_string_buffer(len(data)), ctypes.c_size_t(len(data))
+    assert GCRYPT.gcry_cipher_encrypt(handle, out, length, added, length) == 0
+    GCRYPT.gcry_cipher_close(handle)
+    return xor(turned(out.raw) if name == "blowfish_le" else out.raw, tweaks)
+
+
 def with_key_files(password, files, magic):
     if not files:
         return password
@@ -187,8 +207,8 @@ def main():
     header = bytearray(448)
     header[0:4] = wanted["magic"].encode()
     version, program = (5, 0x010B) if wanted["magic"] == "VERA" else (5, 0x0700)
-    cbc = wanted["mode"] == "cbc"
-    struct.pack_into(">HH", header, 4, (2 if cbc else 3) if place == "old" else version, program)
+    mode = wanted["mode"]
+    struct.pack_into(">HH", header, 4, (3 if mode == "xts" else 2) if place == "old" else version, program)
     struct.pack_into(">QQQQ", header, 28, hidden, len(plain), start, len(plain))
     struct.pack_into(">II", header, 60, 1 if place == "system" else 0, 512)
     header[192:] = keys
@@ -198,8 +218,10 @@ def main():
     salt = os.urandom(64)
     password = with_key_files(bytes.fromhex(wanted["password"]), wanted["key_files"], wanted["magic"])
     material = derive(wanted["hash"], password, salt, wanted["iterations"])
-    if cbc:
+    if mode == "cbc":
         encrypted = in_cbc(chain, material, bytes(header), None), in_cbc(chain, keys, plain, 1)
+    elif mode == "lrw":
+        encrypted = in_lrw(chain[0], material, bytes(header)), in_lrw(chain[0], keys, plain)
     else:
         encrypted = encrypt(chain, material, bytes(header), 448, 0), encrypt(chain, keys, plain, 512, start // 512)
     at = {"normal": 0, "old": 0, "hidden": 65536, "backup": size - 131072, "system": 31744}[place]

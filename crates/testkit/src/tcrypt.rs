@@ -30,7 +30,7 @@ pub struct Tcrypt {
     pub hash: &'static str,
     /// Its iterations.
     pub iterations: u32,
-    /// `xts` or `cbc`.
+    /// `xts` or `cbc`, or `lrw` for a cipher with blocks of eight bytes.
     pub mode: &'static str,
     /// Ciphers in the order in which they encrypt, joined by dashes.
     pub chain: &'static str,
@@ -38,7 +38,7 @@ pub struct Tcrypt {
     pub password: Vec<u8>,
     /// Files that are mixed into it.
     pub key_files: Vec<PathBuf>,
-    /// `normal`, `hidden`, `backup`, `old`: a header of version 3, or 2 in CBC; or `system`, whose data begins with byte 65536 of the drive.
+    /// `normal`, `hidden`, `backup`, `old`: a header of version 3, or 2 in CBC and LRW; or `system`, whose data begins with byte 65536 of the drive.
     pub place: &'static str,
     /// The first byte of a system on its drive, if it is not 65536.
     pub start: Option<u64>,

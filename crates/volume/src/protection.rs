@@ -4,7 +4,7 @@ use core::fmt;
 
 use core::ops::Range;
 
-use atrest_cipher::{DataUnitCipher, DataUnitIndex, Mapper, RunError, Tagged, WhitenedCbc};
+use atrest_cipher::{DataUnitCipher, DataUnitIndex, Mapper, NarrowLrw, RunError, Tagged, WhitenedCbc};
 use atrest_device::SECTOR_SIZE;
 use atrest_secret::Locked;
 
@@ -46,6 +46,8 @@ pub enum Layer {
     Mapper(Locked<Mapper>),
     /// In CBC, with other ciphers in the same chain or alone.
     Whitened(Locked<WhitenedCbc>),
+    /// In LRW, with blocks of eight bytes.
+    Narrow(Locked<NarrowLrw>),
 }
 
 /// Why mappers make no cascade.
@@ -185,6 +187,7 @@ impl Layer {
         match self {
             Self::Mapper(mapper) => mapper.data_unit(),
             Self::Whitened(cbc) => cbc.data_unit(),
+            Self::Narrow(lrw) => lrw.data_unit(),
         }
     }
 
@@ -192,6 +195,7 @@ impl Layer {
         match self {
             Self::Mapper(mapper) => mapper.encrypt(first, run),
             Self::Whitened(cbc) => cbc.encrypt(first, run),
+            Self::Narrow(lrw) => lrw.encrypt(first, run),
         }
     }
 
@@ -199,6 +203,7 @@ impl Layer {
         match self {
             Self::Mapper(mapper) => mapper.decrypt(first, run),
             Self::Whitened(cbc) => cbc.decrypt(first, run),
+            Self::Narrow(lrw) => lrw.decrypt(first, run),
         }
     }
 
@@ -210,6 +215,10 @@ impl Layer {
                 dst.copy_from_slice(src);
                 cbc.encrypt(first, dst)
             }
+            Self::Narrow(lrw) => {
+                dst.copy_from_slice(src);
+                lrw.encrypt(first, dst)
+            }
         }
     }
 
@@ -220,6 +229,10 @@ impl Layer {
             Self::Whitened(cbc) => {
                 dst.copy_from_slice(src);
                 cbc.decrypt(first, dst)
+            }
+            Self::Narrow(lrw) => {
+                dst.copy_from_slice(src);
+                lrw.decrypt(first, dst)
             }
         }
     }
@@ -234,6 +247,12 @@ impl From<Locked<Mapper>> for Layer {
 impl From<Locked<WhitenedCbc>> for Layer {
     fn from(cbc: Locked<WhitenedCbc>) -> Self {
         Self::Whitened(cbc)
+    }
+}
+
+impl From<Locked<NarrowLrw>> for Layer {
+    fn from(lrw: Locked<NarrowLrw>) -> Self {
+        Self::Narrow(lrw)
     }
 }
 

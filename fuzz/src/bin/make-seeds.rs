@@ -268,7 +268,7 @@ impl Seeds {
             let bytes = fs::read(&volume).expect("readable");
             self.put("bitlocker", edition, &atrest_fuzz::bitlocker_seed(&bytes));
         }
-        // Those of fvault2 are written by hand: the blocks that crates/testkit/src/fvault2.py makes, before they are encrypted.
+        // Those of fvault2 and wipekey are written by hand: the blocks and the list that crates/testkit/src/fvault2.py makes, before they are encrypted.
         self.put("bitlocker", "startup-key", &fs::read(&startup).expect("readable"));
         self.put("bitlocker", "recovery", b"042647-302313-590458-071500-554323-116567-412181-516978");
         for (name, lines) in [("one-key", 1), ("with-a-seed", 65)] {

@@ -153,4 +153,5 @@ samples! {
     bitlocker: 5_000;
     fvault2: 1_000;
     loopaes: 2_000;
+    wipekey: 2_000;
 }

@@ -15,6 +15,7 @@ mod forerunners;
 mod hctr2;
 mod internals;
 mod modes;
+mod narrow_lrw;
 mod one_key;
 mod parts;
 mod published;

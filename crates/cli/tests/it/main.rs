@@ -22,6 +22,7 @@ mod flash;
 mod flash_oracle;
 mod flash_sizes;
 mod foreign;
+mod foreign_doors;
 mod front;
 mod fscrypt;
 mod fscrypt_damage;

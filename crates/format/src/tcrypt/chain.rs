@@ -18,7 +18,7 @@ const SEED: usize = 32;
 pub enum Mode {
     /// XTS: VeraCrypt, and TrueCrypt from 5.0 on. The tweak is the data unit's place on the device.
     Xts,
-    /// LRW: TrueCrypt 4.1 to 4.3a. The tweak counts from the beginning of the data.
+    /// LRW: TrueCrypt 4.1 to 4.3a. The tweak counts cipher blocks from the beginning of the data.
     Lrw,
     /// CBC with whitening of the ciphertext: TrueCrypt 1.0 to 4.0. IVs and whitening are the data unit's place on the device. Several ciphers are in one chain,
     /// unless their blocks differ in length: then each is in CBC of its own over what the one before it made.
@@ -46,8 +46,8 @@ const fn cbc(ciphers: &'static [&'static str]) -> Chain {
     Chain { ciphers, mode: Mode::Cbc }
 }
 
-/// All that volumes have, but for GOST 89, and in LRW ciphers with blocks of eight bytes.
-pub const CHAINS: [Chain; 36] = [
+/// All that volumes have, but for GOST 89.
+pub const CHAINS: [Chain; 39] = [
     xts(&["aes"]),
     xts(&["serpent"]),
     xts(&["twofish"]),
@@ -71,6 +71,9 @@ pub const CHAINS: [Chain; 36] = [
     lrw(&["aes", "serpent"]),
     lrw(&["aes", "twofish", "serpent"]),
     lrw(&["serpent", "twofish"]),
+    lrw(&["cast5"]),
+    lrw(&["des3_ede"]),
+    lrw(&["blowfish_le"]),
     cbc(&["aes"]),
     cbc(&["serpent"]),
     cbc(&["twofish"]),
@@ -102,11 +105,13 @@ impl Chain {
         self.ciphers.join("-")
     }
 
-    /// dm-crypt's name of the cipher at `index`, mode and IVs included. `None` if there are not so many, or no kernel has it: little-endian Blowfish, and several ciphers in CBC.
+    /// dm-crypt's name of the cipher at `index`, mode and IVs included. `None` if there are not so many, or no kernel has it: little-endian Blowfish, several ciphers in CBC,
+    /// and LRW with blocks of eight bytes.
     pub fn spec(&self, index: usize) -> Option<String> {
         let cipher = self.ciphers.get(index)?;
         match self.mode {
             Mode::Xts => Some(format!("{cipher}-xts-plain64")),
+            Mode::Lrw if self.is_narrow() => None,
             Mode::Lrw => Some(format!("{cipher}-lrw-benbi")),
             Mode::Cbc if *self.ciphers == ["blowfish_le"] || self.ciphers.len() > 1 => None,
             Mode::Cbc => Some(format!("{cipher}-cbc-tcw")),
@@ -122,6 +127,11 @@ impl Chain {
             Mode::Cbc if self.in_one_chain() && self.ciphers.len() > 1 => "cbci-tcrypt",
             Mode::Cbc => "cbc-tcrypt",
         }
+    }
+
+    /// Whether it is LRW with blocks of eight bytes: then there is one cipher, and eight bytes are the tweak's key.
+    pub fn is_narrow(&self) -> bool {
+        self.mode == Mode::Lrw && self.ciphers.iter().any(|cipher| sizes(cipher).0 == 8)
     }
 
     /// Whether all ciphers are in one chain of CBC.

@@ -209,6 +209,10 @@ fn keys_of_a_cascade_come_first_and_those_of_tweaks_behind_them() {
     let lrw = find("twofish-aes", Mode::Lrw);
     assert_eq!([parts(&lrw, 0), parts(&lrw, 1)], [(1, 0, 48), (2, 0, 48)]);
     assert_eq!(lrw.spec(0).as_deref(), Some("twofish-lrw-benbi"));
+    let narrow = find("blowfish_le", Mode::Lrw);
+    let key = narrow.bare_key(0, &material).map(|key| (key[0], key.len()));
+    assert_eq!((key, narrow.spec(0), narrow.is_narrow()), (Some((1, 56)), None, true));
+    assert_eq!((narrow.mode_name(), lrw.is_narrow()), ("lrw-benbi", false));
     let cbc = find("aes", Mode::Cbc);
     assert_eq!((parts(&cbc, 0), cbc.spec(0).as_deref()), ((1, 0, 64), Some("aes-cbc-tcw")));
     // Keys of other lengths in CBC follow one another, and the seed is behind the last.

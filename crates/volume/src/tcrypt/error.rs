@@ -46,10 +46,13 @@ impl fmt::Display for TcryptError {
             Self::TooSmall { has } => {
                 write!(f, "the device has {has} bytes, which is too small for such a header")
             }
-            Self::NotOpened { tried } => write!(
-                f,
-                "nothing here opens with this password ({tried} derivations were tried): it is wrong, or this is no such volume"
-            ),
+            Self::NotOpened { tried } => {
+                let derivations = if *tried == 1 { "derivation was" } else { "derivations were" };
+                write!(
+                    f,
+                    "nothing here opens with this password ({tried} {derivations} tried): it is wrong, or this is no such volume"
+                )
+            }
             Self::NothingToTry => f.write_str("no hash or no cipher has the name that was asked for"),
             Self::Argon2 => {
                 f.write_str("volumes whose key VeraCrypt derives with Argon2id are not opened here")

@@ -2,7 +2,9 @@
 
 use core::ops::Range;
 
-use atrest_cipher::{CbcCipher, CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, WhitenedCbc};
+use atrest_cipher::{
+    CbcCipher, CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, NarrowLrw, WhitenedCbc,
+};
 use atrest_format::tcrypt::{Chain, ENCRYPTED_LEN, Header, HeaderError, Layout, Mode, Place};
 use atrest_kdf::tcrypt::Derivation;
 use atrest_secret::{Locked, SecretArray};
@@ -75,6 +77,12 @@ fn decrypt(
         }
         return Ok(unit);
     }
+    if chain.is_narrow() {
+        let narrow = in_narrow_lrw(chain, material, 0)?;
+        // cannot fail: it is less than a data unit of whole blocks.
+        narrow.decrypt_unnumbered(&mut *unit).map_err(|_| UnlockError::UnsupportedType)?;
+        return Ok(unit);
+    }
     for index in (0..chain.ciphers.len()).rev() {
         let (spec, key) = cipher(chain, index, material)?;
         let mapper =
@@ -115,6 +123,17 @@ fn in_cbc(chain: &Chain, material: &[u8], first_unit: u64) -> Result<Vec<Locked<
         made.map_err(UnlockError::Key)
     };
     chain.in_cbc().into_iter().map(joined).collect()
+}
+
+/// The only cipher of a chain in LRW whose blocks have eight bytes.
+fn in_narrow_lrw(chain: &Chain, material: &[u8], first_unit: u64) -> Result<Locked<NarrowLrw>, UnlockError> {
+    let [name] = chain.ciphers else { return Err(UnlockError::UnsupportedType) };
+    let cipher = named(name)?;
+    let key = chain.bare_key(0, material).ok_or(UnlockError::UnsupportedType)?;
+    let tweak_key = material.first_chunk().ok_or(UnlockError::UnsupportedType)?;
+    let made: Result<_, KeyError> =
+        Locked::try_new_with(|| NarrowLrw::new(cipher, key, tweak_key, first_unit));
+    made.map_err(UnlockError::Key)
 }
 
 fn named(cipher: &str) -> Result<CbcCipher, UnlockError> {
@@ -178,6 +197,10 @@ impl Opened {
             Mode::Cbc => {
                 let chains = in_cbc(&self.chain, &*self.header.keys, layout.first_unit)?;
                 (Protection::Cascade(cascade(chains)?), false)
+            }
+            Mode::Lrw if self.chain.is_narrow() => {
+                let narrow = in_narrow_lrw(&self.chain, &*self.header.keys, layout.first_unit)?;
+                (Protection::Cascade(cascade(vec![narrow])?), false)
             }
             Mode::Xts | Mode::Lrw => self.mappers(layout, options)?,
         };
