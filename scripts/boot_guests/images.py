@@ -62,6 +62,7 @@ class Debian:
             (DEBIAN / "installed").touch()
         self.version = next((DEBIAN / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
         self.kernel = unpacked(DEBIAN / "boot" / f"vmlinuz-{self.version}", place)
+        self.modules = DEBIAN / "usr" / "lib" / "modules" / self.version
         shutil.copy(init, DEBIAN / "usr" / "sbin" / "atrest-init")
         self.install(ROOT / "contrib" / "initramfs-tools" / "hook", "etc/initramfs-tools/hooks/atrest")
         self.install(ROOT / "contrib" / "initramfs-tools" / "local-top", "etc/initramfs-tools/scripts/local-top/atrest")

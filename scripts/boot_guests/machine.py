@@ -40,7 +40,7 @@ def boot(kernel: pathlib.Path, initrd: pathlib.Path, disks: list[pathlib.Path], 
                    f"console=ttyS0 loglevel=4 panic=-1 mitigations=off no_timer_check random.trust_cpu=on cryptomgr.notests "
                    f"initrdmem={INITRD:#x},{size} memmap={-(-size >> 20)}M${INITRD:#x} {words}"]
         if count:
-            command += ["-icount", "shift=1,sleep=off"]
+            command += ["-icount", "shift=1,sleep=on"]
         for disk in disks:
             command += ["-drive", f"file={disk},format=raw,if=virtio,cache=unsafe,snapshot=on"]
         forward = "," + tang.for_guest(keys) if keys else ""

@@ -114,12 +114,13 @@ class Volumes:
 
     def sharing(self, name: str, port: int) -> pathlib.Path:
         """Two of three open it: the TPM and two passphrases."""
-        words = ["--any", "2", "tpm2", "passphrase", "passphrase", "--pcrs", "7", "--pbkdf-memory", "64", "--pbkdf-force-iterations", "4"]
-        for number, text in ((2, FACTOR), (3, OTHER_FACTOR)):
-            file = self.place / f"factor-{number}"
+        factors = ["tpm2"]
+        for text in (FACTOR, OTHER_FACTOR):
+            file = self.place / f"factor-{len(factors)}"
             file.write_text(text)
-            words += ["--factor-file", f"{number}={file}"]
-        return self.enrolled(name, *words, port=port)
+            factors.append(f"passphrase={file}")
+        cost = ("--pbkdf-memory", "64", "--pbkdf-force-iterations", "4")
+        return self.enrolled(name, "--any", "2", *factors, "--pcrs", "7", *cost, port=port)
 
     def pinned(self, image: pathlib.Path, port: int) -> None:
         env = {**os.environ, "ATREST_TPM": f"tcp:127.0.0.1:{port}"}

@@ -25,8 +25,10 @@ plugged_in() { # FILE OF ITS SECRETS, PIN: a key in the place of the one before
     while [ -e /dev/hidraw0 ]; do sleep 0.1; done
     state="{\"path\": \"/tmp/key.socket\", \"state\": \"/tmp/$1\", \"pin\": $2, \"protocols\": [2, 1], \"touch\": true, \"fault\": null,"
     echo "$state \"options\": {\"up\": true, \"pinUvAuthToken\": true}}" > wanted
+    # shellcheck disable=SC2016 # the shell in there is meant
     chroot /share /bin/sh -c 'echo $$ > /tmp/key_pid && exec /usr/bin/python3 /tmp/authenticator.py "$(cat /tmp/wanted)"' > key.log 2>&1 &
     while [ ! -S key.socket ]; do sleep 0.1; done
+    # shellcheck disable=SC2016 # the shell in there is meant
     chroot /share /bin/sh -c 'echo $$ > /tmp/device_pid && exec /usr/bin/python3 /tmp/uhid.py /tmp/key.socket' > device.log 2>&1 &
     while [ ! -c /dev/hidraw0 ]; do sleep 0.1; done
 }

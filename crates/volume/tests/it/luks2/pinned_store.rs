@@ -222,7 +222,9 @@ fn a_new_pin_has_no_value_of_a_header_that_the_counter_was_not_told_of() {
     let mut far = Luks2::read(&device).expect("a header");
     pin(&mut far, &device, 1999).expect("pins");
     assert_eq!(after(1008, &far).expect("it can follow").value, 2000);
-    assert_eq!(after(1007, &far), Err(PinError::Ahead));
+    assert_eq!(after(1007, &far), Err(PinError::Untold { changes: 993 }));
+    assert_eq!(after(1000, &far), Err(PinError::Untold { changes: 1000 }));
+    assert_eq!(after(999, &far), Err(PinError::Ahead));
 }
 
 /// The store was asked about the header that was read first.
