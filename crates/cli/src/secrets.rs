@@ -623,6 +623,7 @@ fn read_until(fd: impl AsFd, limit: usize, cut: bool, end: Option<Instant>) -> R
 fn wait_until(fd: impl AsFd, end: Option<Instant>) -> Result<(), Failure> {
     let Some(end) = end else { return Ok(()) };
     loop {
+        // intended: behind its end no time is left. One that is longer than a system can wait has no end.
         let left = end.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).ok();
         match poll(&mut [PollFd::new(&fd, PollFlags::IN)], left.as_ref()) {

@@ -612,7 +612,7 @@ fn encrypt_shifted(
 /// What can be reduced, where that much can't be.
 fn no_room_behind(error: ReencryptError, reduction: u64) -> Failure {
     let ReencryptError::NoSpaceBehind { has, .. } = error else { return error.into() };
-    // Something remains. With the least reduction the note of what was moved needs room in that.
+    // intended: something must remain, and nothing remains of nothing. With the least reduction the note of what was moved needs room in that.
     let most = has.saturating_sub(1) / LEAST_REDUCTION * LEAST_REDUCTION;
     if reduction > most && most > LEAST_REDUCTION {
         return Failure::parameters(format!("{has} bytes are too few for --reduce-device-size {reduction}"))

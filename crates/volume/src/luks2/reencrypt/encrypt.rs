@@ -249,10 +249,12 @@ impl Conversion {
             return Err(OptionError::MetadataSize { bytes: note.len() as u64 }.into());
         }
         // Of little data the note lies where keyslots will be: in front of it there must be room for what is written.
-        let ends =
-            self.writes.iter().map(|write| write.offset.saturating_add(write.bytes.len() as u64)).max();
-        // intended: nothing is written, nothing is needed; what overflows is larger than every device.
-        let needs = ends.unwrap_or(0).saturating_add(NOTE_ROOM).saturating_add(self.shift);
+        // intended: what overflows is larger than every device.
+        let end = |write: &Write| write.offset.saturating_add(write.bytes.len() as u64);
+        // intended: nothing is written, nothing is needed.
+        let ends = self.writes.iter().map(end).max().unwrap_or(0);
+        // intended: what overflows is larger than every device.
+        let needs = ends.saturating_add(NOTE_ROOM).saturating_add(self.shift);
         let at = note_at(size, self.shift).filter(|_| size >= needs);
         let at = at.ok_or(ReencryptError::NoSpaceBehind { needs, has: size })?;
         // cannot overflow: it is in front of the moved head.
