@@ -41,7 +41,9 @@ echo eggs > /srv/photos/more
 systemctl stop srv-photos.mount
 never mountpoint --quiet /srv/photos
 systemctl start local-fs.target
-until_it mountpoint --quiet /srv/photos
+# Files can be seen a moment before systemd knows of it, which would end the mount program at a stop.
+until_it systemctl is-active --quiet srv-photos.mount
+mountpoint --quiet /srv/photos
 [ "$(cat /srv/photos/more)" = eggs ]
 systemctl stop srv-photos.mount
 holds "a line of fstab of the type atrest is mounted by systemd, and unmounted"

@@ -197,7 +197,7 @@ set -- $(grep -v file: /share/mappings | head -n 1)
 device=$2
 open="$atrest open --key-file /share/key --dm"
 $open volume "$device" > /dev/null
-expect 5 "exists already" $open volume "$device"
+expect 5 "already exists" $open volume "$device"
 expect 5 "in use\|busy" $open other "$device"
 expect 2 "passphrase" $atrest open --key-file /share/second --dm other /dev/vdc
 expect 1 "is not a name" $open "a b" /dev/vdc

@@ -603,6 +603,8 @@ fn encrypt_shifted(
     options.format.data_offset = Some(reduction / 2);
     let spinner = progress::spinner("deriving the key and moving the head of the data", output);
     let begun = begin(Devices::together(data), passphrase.as_ref(), options);
+    // Now, since cryptsetup does not do it if it goes on with this: the head of the data was there.
+    let begun = begun.and_then(|rewriting| rewriting.bury_head().map(|()| rewriting));
     spinner.finish_and_clear();
     let rewriting = begun.map_err(|error| no_room_behind(error, reduction).at(path))?;
     begun_encryption(rewriting, args, stop, output)?;

@@ -912,9 +912,16 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.uses(&["type", "force-offline-reencrypt", "progress-json"]);
     let resumes = line.request.has("resume-only");
     // Of LUKS1 it is the new key, as ever: there is no re-encryption by the old one.
+    let has = |option| line.request.has(option);
     let new_of_luks1 = line.request.volume_key_file().is_some()
-        && !line.request.has("new-volume-key-file")
+        && !(has("new-volume-key-file") || has("encrypt") || has("decrypt"))
         && reencrypted::is_luks1(line.request);
+    if new_of_luks1 && has("keep-key") {
+        return Err(Failure::parameters(
+            "--volume-key-file is the new key of a LUKS1 volume, and --keep-key has none",
+        )
+        .hint("leave one of them out"));
+    }
     match line.request.has("encrypt") {
         true => {
             encrypt_in_place(line, resumes)?;

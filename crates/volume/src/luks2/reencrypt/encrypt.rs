@@ -261,7 +261,8 @@ impl Conversion {
         copy(device, 0, at.saturating_add(NOTE_ROOM), self.head(size))?;
         device.write_at(at, &note)?;
         device.flush()?;
-        self.write(device)
+        self.write(device)?;
+        self.forget_note(device)
     }
 
     /// Bytes of the data that are moved: a shift, or all of it.
@@ -276,7 +277,8 @@ impl Conversion {
     /// [`ReencryptError::Change`] if the device fails. It can be called again.
     pub fn complete(&self, device: &dyn Media) -> Result<(), ReencryptError> {
         let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
-        self.write(device)
+        self.write(device)?;
+        self.forget_note(device)
     }
 
     fn write(&self, device: &dyn Media) -> Result<(), ReencryptError> {
@@ -285,6 +287,15 @@ impl Conversion {
             device.flush()?;
         }
         Ok(())
+    }
+
+    /// Overwrites the note once the header is whole, and nobody reads it again. It has the first keyslot, which may be removed one day.
+    fn forget_note(&self, device: &dyn Media) -> Result<(), ReencryptError> {
+        let size = device.size();
+        if let Some(at) = note_at(size, self.shift) {
+            create::fill_random(device, at, self.note(size).len() as u64)?;
+        }
+        Ok(device.flush()?)
     }
 
     /// Magic, size of the device, shift, and for each write its offset, length and bytes; then SHA-256 of all that.

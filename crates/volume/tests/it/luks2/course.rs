@@ -3,7 +3,7 @@
 use atrest_device::BlockDevice;
 use atrest_format::luks2::{Header, ReencryptMode, Segment, SegmentKind, SegmentSize};
 use atrest_kdf::Hash;
-use atrest_testkit::power_loss::{Limits, Tearing};
+use atrest_testkit::power_loss::{Event, Limits, Tearing};
 use atrest_testkit::{FaultDevice, Random};
 use atrest_volume::luks2::reencrypt::{
     EncryptOptions, NewKey, Protection, ReencryptError, ReencryptKeys, ReencryptOptions, ResilienceKind,
@@ -408,6 +408,11 @@ fn plaintext_makes_room_for_its_header_from_the_end_and_its_moved_head_is_wiped(
         let head = (shift.min(size - 2 * shift) * MIB) as usize;
         assert_eq!(image[moved..][..head], before[..head], "the head of the plaintext");
         assert_eq!(image[moved + head..], before[moved + head..], "nothing behind it");
+        let header = Luks2::read(&device).expect("reads");
+        let area = header.metadata().keyslots()[0].area.offset as usize;
+        let note = &image[moved - MIB as usize..moved];
+        let keyslot = &image[area..][..512];
+        assert!(!note.windows(512).any(|bytes| bytes == keyslot), "the note stays, and a keyslot in it");
         let data = (shift * MIB) as usize..moved - MIB as usize;
         assert_eq!(image[data.clone()], before[data], "nothing else is touched but for the note");
         assert_eq!((rewriting.total(), rewriting.done()), ((size - 2 * shift) * MIB, Ok(0)));
@@ -597,7 +602,17 @@ fn a_note_completes_only_the_header_that_it_is_for() {
     let device = plaintext(3 * MIB);
     let before = device.image();
     drop(encrypting(&device, MIB).expect("begun"));
-    let whole = device.image();
+    let note = 3 * MIB as usize - 2 * MIB as usize;
+    let behind = note + MIB as usize;
+    // As it was before the last that happened: that the note was overwritten.
+    let mut whole = device.image();
+    let recording = device.recording().clone();
+    let first = recording.events().iter().find_map(|event| match event {
+        Event::Write { offset, data } if *offset == note as u64 => Some(data),
+        _ => None,
+    });
+    let first = first.expect("a note");
+    whole[note..][..first.len()].copy_from_slice(first);
     // The first header copy is not written yet.
     let mut half = whole.clone();
     half[..0x4000].copy_from_slice(&before[..0x4000]);
@@ -606,11 +621,12 @@ fn a_note_completes_only_the_header_that_it_is_for() {
     };
     let completed = FaultDevice::new(half.clone());
     found(&half, MIB).expect("begun").complete(&completed).expect("completed");
-    assert!(completed.image() == whole);
+    let completed = completed.image();
+    assert!(completed[..note] == whole[..note] && completed[behind..] == whole[behind..]);
+    assert!(found(&completed, MIB).is_none(), "the note is gone");
     for shift in [0, 512, MIB - 512, MIB + 512, 2 * MIB, 3 * MIB, u64::MAX] {
         assert!(found(&half, shift).is_none(), "{shift}");
     }
-    let note = 3 * MIB as usize - 2 * MIB as usize;
     // Magic, size, shift, count, and the first write's offset, length and bytes; something in the middle.
     for at in [0, 15, 16, 23, 24, 31, 32, 39, 40, 47, 48, 55, 56, 1000, 200_000] {
         let mut other = half.clone();
