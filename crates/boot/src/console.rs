@@ -255,7 +255,7 @@ impl Drop for Line<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -263,9 +263,9 @@ mod tests {
     use super::*;
 
     /// Somebody at a terminal.
-    struct Person(OwnedFd);
+    pub(crate) struct Person(OwnedFd);
 
-    fn terminal() -> (Person, Console) {
+    pub(crate) fn terminal() -> (Person, Console) {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
         grantpt(&person).expect("grant");
         unlockpt(&person).expect("unlock");
@@ -274,6 +274,17 @@ mod tests {
     }
 
     impl Person {
+        /// What the screen shows, as soon as that is so many bytes.
+        pub(crate) fn sees(&self, len: usize) -> String {
+            let mut shown = Vec::new();
+            while shown.len() < len {
+                let mut part = [0; 256];
+                let read = rustix::io::read(&self.0, &mut part[..]).expect("something is shown");
+                shown.extend_from_slice(&part[..read]);
+            }
+            String::from_utf8(shown).expect("text")
+        }
+
         /// Types once the question is there; gives all that was shown until the terminal is silent.
         fn answer(self, typed: &[u8]) -> std::thread::JoinHandle<String> {
             let typed = typed.to_vec();

@@ -68,6 +68,7 @@ fn boot(policy: &Policy, teller: &Teller) -> Result<core::convert::Infallible, S
     let mut unlocker = Unlocker::new(&say, Some(&teller.console));
     unlocker.device_timeout = timeout;
     unlocker.measures = true;
+    unlocker.is_quiet = *teller.quiet.borrow();
     let outcomes = unlocker.open_all(policy.entries.iter().filter(|entry| !entry.options.noauto));
     drop(unlocker);
     let failed = |outcome: &&crate::unlock::Outcome| outcome.result.is_err() && !outcome.nofail;

@@ -1,5 +1,6 @@
 //! One volume that is to be opened.
 
+use super::demands::Demanded;
 use super::notice::{Notice, Origin, Problem};
 use super::options::{Kind, Options, Place, place};
 use super::spec::DeviceSpec;
@@ -17,6 +18,15 @@ pub struct Entry {
     pub options: Options,
     /// Who asked for it.
     pub origin: Origin,
+    /// What the kernel command line demands of volumes by UUID, by rising length of what it says of that.
+    pub demanded: Vec<Demanded>,
+}
+
+/// It can't be told whether the kernel command line demands something of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsure {
+    /// The UUID of which something is demanded.
+    pub demanded: String,
 }
 
 /// Where a key comes from.
@@ -121,7 +131,39 @@ impl Entry {
         let key = key.map_err(|problem| notices.push(Notice { origin: origin.clone(), problem })).ok()?;
         let usable = notices.get(before..).is_none_or(|new| !new.iter().any(Notice::drops_entry));
         let source = device.filter(|_| usable)?;
-        Some(Self { name: name.into(), source, key, options, origin: origin.clone() })
+        Some(Self { name: name.into(), source, key, options, origin: origin.clone(), demanded: Vec::new() })
+    }
+
+    /// The device that has the header, where the header is all that is named by it; `None` if it is in a file.
+    pub fn header_device(&self) -> Option<&DeviceSpec> {
+        match &self.options.header {
+            None => Some(&self.source),
+            Some(Place { path: None, device }) => device.as_ref(),
+            Some(_) => None,
+        }
+    }
+
+    /// Adds what is demanded of the volume whose header has this UUID.
+    ///
+    /// # Errors
+    /// [`Unsure`]: nothing is named by a UUID of which something is demanded, and this volume is not named by UUID and has another one.
+    /// Whoever can write a header can write another UUID.
+    pub fn demand(&mut self, uuid: &str) -> Result<(), Unsure> {
+        let uuid = uuid.to_ascii_lowercase();
+        let fits = |demanded: &&Demanded| uuid.starts_with(&demanded.id);
+        for demanded in self.demanded.iter().filter(fits) {
+            demanded.demands.apply(&mut self.options);
+        }
+        let is_named =
+            matches!(self.header_device(), Some(DeviceSpec::Uuid(_) | DeviceSpec::LuksUuidPrefix(_)));
+        let mut loose = self.demanded.iter().filter(|demanded| demanded.is_loose).peekable();
+        match loose.peek() {
+            Some(first) if !is_named => {
+                let unsure = Unsure { demanded: first.id.clone() };
+                loose.any(|demanded| fits(&demanded)).then_some(()).ok_or(unsure)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The mappings that have to be there first: for its device, its key and its header.

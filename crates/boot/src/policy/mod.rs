@@ -2,6 +2,7 @@
 
 mod cmdline;
 mod crypttab;
+mod demands;
 mod entry;
 mod escape;
 mod mkinitcpio;
@@ -18,7 +19,8 @@ mod words;
 
 pub use cmdline::CommandLine;
 pub use crypttab::Crypttab;
-pub use entry::{Entry, Key};
+pub use demands::{BadPolicyPath, Demanded, Demands};
+pub use entry::{Entry, Key, Unsure};
 pub use mkinitcpio::CryptDevice;
 pub use network::{Address, Network, bits};
 pub use notice::{Notice, Origin, Place as OriginPlace, Problem};
@@ -39,7 +41,8 @@ pub struct Policy {
 
 impl Policy {
     /// Joins the two, either of which may be missing. The command line decides whether crypttab counts and which of its volumes are
-    /// opened, as systemd-cryptsetup-generator(8) says; what it says of one volume by UUID beats crypttab.
+    /// opened, as systemd-cryptsetup-generator(8) says; what it says of one volume by UUID beats crypttab. What it demands holds for
+    /// mkinitcpio's volume, too.
     pub fn new(crypttab: Option<Crypttab>, line: Option<CommandLine>) -> Self {
         let mut notices = Vec::new();
         let mut entries = Vec::new();
@@ -53,10 +56,18 @@ impl Policy {
         if let Some(line) = line {
             notices.extend(line.notices);
             if enabled {
-                entries.retain_mut(|entry| line.requested.apply(entry, &mut notices));
+                let mut left_out = Vec::new();
+                for mut entry in core::mem::take(&mut entries) {
+                    let is_opened = line.requested.apply(&mut entry, &mut notices);
+                    if is_opened { &mut entries } else { &mut left_out }.push(entry);
+                }
                 let requested = line.requested.entries(&entries, &mut notices);
                 entries.extend(requested);
-                entries.extend(line.cryptdevice.entry(&mut notices));
+                if let Some(mut entry) = line.cryptdevice.entry(&mut notices) {
+                    line.requested.demand_by_name(&mut entry);
+                    entries.push(entry);
+                }
+                line.requested.leave_demands(&mut entries, &left_out, &mut notices);
             }
             boot = line.boot;
         }

@@ -66,6 +66,7 @@ impl Notice {
                 | Problem::PassedOver { .. }
                 | Problem::MoreFields
                 | Problem::ParameterValue { .. }
+                | Problem::NamesNone
         )
     }
 }
@@ -116,6 +117,13 @@ pub enum Problem {
         /// The value.
         value: String,
     },
+    /// What is demanded of volumes makes no sense; those that it is about are not opened.
+    DemandValue {
+        /// The value.
+        value: String,
+    },
+    /// Something is demanded of a UUID by which nothing is named that is opened.
+    NamesNone,
     /// A name that an earlier entry has.
     Duplicate {
         /// The name.
@@ -192,6 +200,13 @@ impl fmt::Display for Problem {
             Self::ParameterValue { value } => {
                 write!(f, "{value:?} makes no sense here; the parameter is ignored")
             }
+            Self::DemandValue { value } => {
+                write!(f, "{value:?} makes no sense here; the volumes that it is about stay closed")
+            }
+            Self::NamesNone => f.write_str(
+                "no volume is named by this UUID: it holds for the one that has it in its header, and others that \
+                 are not named by UUID stay closed",
+            ),
             Self::Duplicate { name, first } => write!(f, "{name} is defined already, at {first}"),
             Self::Cycle { names } => {
                 write!(f, "these volumes need each other: {}", names.join(" needs "))

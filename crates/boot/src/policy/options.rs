@@ -6,6 +6,7 @@ use atrest_open::token::tpm2::{BadTpmStore, TpmStore, VOLUME_KEY_PCR};
 use atrest_volume::CryptFlags;
 use atrest_volume::luks2::VolumeKeyId;
 
+use super::demands::{BadPolicyPath, policy_path};
 use super::escape::unescape;
 use super::notice::{Notice, Origin, Problem};
 use super::spec::DeviceSpec;
@@ -94,8 +95,8 @@ pub struct Options {
     pub expected_key: Option<VolumeKeyId>,
     /// The volume key must be this one, as systemd names it.
     pub fixed_key: Option<String>,
-    /// The file with what the header may say.
-    pub header_policy: Option<String>,
+    /// The file with what the header may say. What was mistyped lets no volume in.
+    pub header_policy: Option<Result<String, BadPolicyPath>>,
     /// The counter of the TPM that says how new the pinned header is. What was mistyped lets no volume in.
     pub header_store: Option<Result<TpmStore, BadTpmStore>>,
 }
@@ -253,8 +254,7 @@ impl Options {
                 self.fixed_key = Some(value.filter(digits).ok_or_else(bad)?.to_ascii_lowercase());
             }
             "atrest-header-policy" | "header-policy" => {
-                let path = value.filter(|path| path.starts_with('/'));
-                self.header_policy = Some(path.map(String::from).ok_or_else(bad)?);
+                self.header_policy = Some(Ok(policy_path(value).map_err(|_| bad())?));
             }
             "atrest-header-store" | "header-store" => {
                 let store = value.and_then(|value| value.parse().ok()).ok_or_else(bad)?;

@@ -1,11 +1,9 @@
 //! `luks.uuid=`, `luks.name=`, `luks.key=`, `luks.options=`, `luks.data=`, and dracut's additions to them.
 
-use atrest_open::token::tpm2::{BadTpmStore, TpmStore};
-use atrest_volume::luks2::VolumeKeyId;
-
+use super::demands::{Demanded, Demands};
 use super::entry::{Entry, Key};
 use super::notice::{Notice, Origin, Problem};
-use super::options::{Options, Place};
+use super::options::{Kind, Options, Place};
 use super::spec::DeviceSpec;
 use super::words;
 
@@ -44,47 +42,6 @@ struct Volume {
     discards: bool,
     demands: Demands,
     origin: Origin,
-}
-
-/// What a volume must be, or it is not opened. What is mistyped lets no volume in, rather than any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Demands {
-    expected_key: Option<VolumeKeyId>,
-    header_policy: Option<String>,
-    header_store: Option<Result<TpmStore, BadTpmStore>>,
-}
-
-impl Demands {
-    /// Takes one of them, by its name. Whether it makes sense.
-    fn add(&mut self, name: &str, text: Option<&str>) -> bool {
-        match name {
-            "expect-key" => {
-                let key = text.and_then(|text| text.parse().ok());
-                self.expected_key = Some(key.unwrap_or(VolumeKeyId::OF_NONE));
-                key.is_some()
-            }
-            "header-policy" => {
-                let path = text.filter(|path| path.starts_with('/'));
-                // There is no file without a name.
-                self.header_policy = Some(path.map_or_else(String::new, String::from));
-                path.is_some()
-            }
-            _ => {
-                let store = text.map_or(Err(BadTpmStore), str::parse);
-                self.header_store = Some(store);
-                store.is_ok()
-            }
-        }
-    }
-
-    /// Puts them in the place of what an entry demands.
-    fn apply(&self, options: &mut Options) {
-        options.expected_key = self.expected_key.or(options.expected_key);
-        options.header_store = self.header_store.or(options.header_store);
-        if self.header_policy.is_some() {
-            options.header_policy.clone_from(&self.header_policy);
-        }
-    }
 }
 
 /// Length of a whole UUID, in characters.
@@ -138,6 +95,8 @@ impl Requested {
                     Some((id, of_volume)) => self.volume(id, origin).demands.add(name, Some(of_volume)),
                     None => self.demands.add(name, text),
                 };
+                // intended: no value is shown as an empty one.
+                let bad = || Problem::DemandValue { value: value.unwrap_or_default().into() };
                 makes_sense.then_some(()).ok_or_else(bad)?;
             }
             "allow-discards" => match text {
@@ -197,27 +156,36 @@ impl Requested {
         &mut self.volumes[at]
     }
 
+    /// What fits a device, by rising length: what is said of a whole UUID beats what is said of its beginning.
+    fn fitting(&self, source: &DeviceSpec) -> Vec<&Volume> {
+        let mut fitting: Vec<&Volume> = self.volumes.iter().filter(|volume| volume.fits(source)).collect();
+        fitting.sort_by_key(|volume| volume.id.len());
+        fitting
+    }
+
     /// Whether crypttab's entry for a device may be opened; what is said of it here beats what is said there.
     pub fn apply(&self, entry: &mut Entry, notices: &mut Vec<Notice>) -> bool {
-        let Some(volume) = self.volumes.iter().find(|volume| volume.fits(&entry.source)) else {
-            self.demands.apply(&mut entry.options);
-            return !self.only;
+        let fitting = self.fitting(&entry.source);
+        let said = |of: fn(&Volume) -> Option<&String>| {
+            fitting.iter().rev().find_map(|volume| Some((of(volume)?, &volume.origin)))
         };
-        let origin = &volume.origin;
-        if let Some(options) = &volume.options {
+        if let Some((options, origin)) = said(|volume| volume.options.as_ref()) {
             match Options::read(options, origin, notices) {
                 Some(options) => entry.options = options,
                 None => return false,
             }
         }
-        if let Some(key) = &volume.key {
+        if let Some((key, origin)) = said(|volume| volume.key.as_ref()) {
             match Key::parse(key, &mut entry.options) {
                 Ok(key) => entry.key = key,
                 Err(problem) => notices.push(Notice { origin: origin.clone(), problem }),
             }
         }
-        self.finish(entry, volume);
-        volume.open || !self.only
+        self.demand(entry, &fitting);
+        if !fitting.is_empty() {
+            self.finish(entry, &fitting);
+        }
+        !self.only || fitting.iter().any(|volume| volume.open)
     }
 
     /// The volumes that are to be opened and that none of these entries is about.
@@ -225,10 +193,15 @@ impl Requested {
         let open = self.volumes.iter().filter(|volume| volume.open);
         let new = open.filter(|volume| !known.iter().any(|entry| volume.fits(&entry.source)));
         new.filter_map(|volume| {
+            let fitting = self.fitting(&volume.device);
+            let related = |of: fn(&Volume) -> Option<&String>| {
+                of(volume).or_else(|| fitting.iter().rev().find_map(|other| of(other)))
+            };
             let name = volume.name.clone().unwrap_or_else(|| format!("luks-{}", volume.id));
-            let options = volume.options.as_ref().or(self.options.as_ref());
+            let options = related(|volume| volume.options.as_ref()).or(self.options.as_ref());
             let options = options.map_or("", String::as_str);
-            let key = volume.key.as_ref().or(self.key.as_ref()).map_or("none", String::as_str);
+            let key = related(|volume| volume.key.as_ref()).or(self.key.as_ref());
+            let key = key.map_or("none", String::as_str);
             let origin = &volume.origin;
             // Tags were checked, and are set below as they are.
             let mut entry = Entry::read(&name, "/dev/null", key, options, origin, notices)?;
@@ -247,26 +220,62 @@ impl Requested {
                 // The header is on the device of that UUID.
                 entry.options.header = Some(Place { path: None, device: Some(volume.device.clone()) });
             }
-            self.finish(&mut entry, volume);
+            self.demand(&mut entry, &fitting);
+            self.finish(&mut entry, &fitting);
             Some(entry)
         })
         .collect()
     }
 
-    fn finish(&self, entry: &mut Entry, volume: &Volume) {
-        entry.options.flags.allow_discards |= self.discards || volume.discards;
+    /// Adds what is demanded of all volumes, and of those by whose UUIDs this one is named.
+    pub fn demand_by_name(&self, entry: &mut Entry) {
+        self.demand(entry, &[]);
+    }
+
+    /// The volumes beside `own` are those whose UUID the entry names.
+    fn demand(&self, entry: &mut Entry, own: &[&Volume]) {
         self.demands.apply(&mut entry.options);
-        volume.demands.apply(&mut entry.options);
+        let is_own = |volume: &Volume| own.iter().any(|own| core::ptr::eq(*own, volume));
+        let named = self.volumes.iter().filter(|volume| is_own(volume) || volume.names(entry));
+        let mut named: Vec<&Volume> = named.collect();
+        named.sort_by_key(|volume| volume.id.len());
+        for volume in named {
+            volume.all_demands().apply(&mut entry.options);
+        }
+    }
+
+    /// Leaves with the entries what is demanded by UUID, so that it holds for whichever has that UUID in its header. What no entry is
+    /// named by is told. `left_out` are those that are not to be opened.
+    pub fn leave_demands(&self, entries: &mut [Entry], left_out: &[Entry], notices: &mut Vec<Notice>) {
+        let mut demanded = Vec::new();
+        for volume in &self.volumes {
+            let demands = volume.all_demands();
+            if demands.is_empty() {
+                continue;
+            }
+            let is_named = entries.iter().chain(left_out).any(|entry| volume.names(entry));
+            let is_loose = !volume.open && !is_named;
+            if is_loose {
+                notices.push(Notice { origin: volume.origin.clone(), problem: Problem::NamesNone });
+            }
+            demanded.push(Demanded { id: volume.id.clone(), demands, is_loose });
+        }
+        demanded.sort_by_key(|demanded| demanded.id.len());
+        // What has no header has no UUID.
+        for entry in entries.iter_mut().filter(|entry| entry.options.kind == Kind::Luks) {
+            entry.demanded.clone_from(&demanded);
+        }
+    }
+
+    fn finish(&self, entry: &mut Entry, volumes: &[&Volume]) {
+        let discards = self.discards || volumes.iter().any(|volume| volume.discards);
+        entry.options.flags.allow_discards |= discards;
         entry.options.timeout = entry.options.timeout.or(self.timeout);
         entry.options.key_timeout = entry.options.key_timeout.or(self.key_timeout);
         if entry.key == Key::Ask {
             let fits = |device: &Option<DeviceSpec>| match device {
                 None => true,
-                // Either may be the beginning of a UUID only.
-                Some(DeviceSpec::Uuid(id)) => {
-                    let id = id.to_ascii_lowercase();
-                    volume.id.starts_with(&id) || id.starts_with(&volume.id)
-                }
+                Some(DeviceSpec::Uuid(id)) => volumes.iter().any(|volume| begins(&volume.id, id)),
                 Some(device) => *device == entry.source,
             };
             if let Some((place, _)) = self.dracut_keys.iter().find(|(_, device)| fits(device)) {
@@ -280,12 +289,35 @@ impl Volume {
     fn fits(&self, source: &DeviceSpec) -> bool {
         match (&self.device, source) {
             (DeviceSpec::PartUuid(a), DeviceSpec::PartUuid(b)) => a.eq_ignore_ascii_case(b),
-            (DeviceSpec::Uuid(_) | DeviceSpec::LuksUuidPrefix(_), DeviceSpec::Uuid(uuid)) => {
-                uuid.to_ascii_lowercase().starts_with(&self.id)
-            }
+            (
+                DeviceSpec::Uuid(_) | DeviceSpec::LuksUuidPrefix(_),
+                DeviceSpec::Uuid(uuid) | DeviceSpec::LuksUuidPrefix(uuid),
+            ) => begins(&self.id, uuid),
             _ => false,
         }
     }
+
+    /// Whether an entry names it: by its device, or by that of its header.
+    fn names(&self, entry: &Entry) -> bool {
+        self.fits(&entry.source) || entry.header_device().is_some_and(|device| self.fits(device))
+    }
+
+    /// What is demanded of it, also among its options.
+    fn all_demands(&self) -> Demands {
+        let Some(options) = &self.options else { return self.demands.clone() };
+        // What is wrong with them is told where they are used.
+        let Some(mut options) = Options::read(options, &self.origin, &mut Vec::new()) else {
+            return Demands::unreadable();
+        };
+        self.demands.apply(&mut options);
+        Demands::of(&options)
+    }
+}
+
+/// Whether one of the two is how the other begins.
+fn begins(a: &str, b: &str) -> bool {
+    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
+    a.starts_with(&b) || b.starts_with(&a)
 }
 
 /// A UUID or how one begins, which may be written `luks-UUID`.

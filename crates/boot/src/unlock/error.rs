@@ -12,7 +12,7 @@ use atrest_open::token::tpm2::{BadTpmStore, CounterError};
 use atrest_volume::{OpenError, UnlockError};
 
 use crate::console::AskError;
-use crate::policy::DeviceSpec;
+use crate::policy::{BadPolicyPath, DeviceSpec, Unsure};
 
 /// Why a key can't be had.
 #[non_exhaustive]
@@ -192,8 +192,19 @@ pub enum EntryError {
     HeaderStore(CounterError),
     /// No counter has the name that somebody mistyped.
     BadHeaderStore(BadTpmStore),
+    /// No file has the name that somebody mistyped.
+    BadHeaderPolicy(BadPolicyPath),
+    /// It can't be told whether something is demanded of it.
+    Unsure {
+        /// Its UUID.
+        uuid: String,
+        /// What it was compared with.
+        unsure: Unsure,
+    },
     /// Another volume is in its place.
     OtherKey,
+    /// The header has another UUID than a moment before.
+    OtherHeader,
     /// The TPM was not told which volume it is.
     NotMeasured {
         /// The PCR.
@@ -257,6 +268,14 @@ impl fmt::Display for EntryError {
             }
             Self::HeaderStore(error) => write!(f, "header-store=: {error}"),
             Self::BadHeaderStore(error) => write!(f, "header-store=: {error}"),
+            Self::BadHeaderPolicy(error) => write!(f, "the header policy: {error}"),
+            Self::Unsure { uuid, unsure: Unsure { demanded } } => write!(
+                f,
+                "its UUID is {uuid}, and the kernel command line demands something of {demanded}, by which no volume \
+                 is named, so it may be meant: name this one by UUID={uuid} if it is the right one, or mend the \
+                 UUID on the kernel command line"
+            ),
+            Self::OtherHeader => f.write_str("its header has changed while it was opened; try again"),
             Self::OtherKey => f.write_str(
                 "another volume is in its place: its key is not the one that fixate-volume-key= names",
             ),

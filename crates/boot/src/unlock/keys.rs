@@ -166,7 +166,7 @@ impl KeySource for Keys<'_> {
 
     fn touch(&mut self, token: &Token) {
         let text = format_args!("touch the security key of its token {}", token.info.id);
-        self.unlocker.say(Level::Info, self.entry, text);
+        self.unlocker.call(self.entry, text);
     }
 
     fn passed_over(&mut self, token: &Token, why: &TokenError) {
@@ -290,8 +290,10 @@ mod tests {
     use core::cell::RefCell;
 
     use atrest_testkit::Scratch;
+    use atrest_volume::TokenInfo;
 
     use super::*;
+    use crate::console::tests::terminal;
     use crate::policy::{Crypttab, Policy};
 
     /// The keys of a line of crypttab until there is none, what ended them, and what was said. Nobody can be asked.
@@ -351,5 +353,31 @@ mod tests {
         let (found, end, said) = all_keys("v /dev/vda /nowhere/key luks,headless", &[]);
         assert!(found.is_empty() && said.len() == 1 && said[0].contains("/nowhere/key"), "{said:?}");
         assert!(matches!(end, EntryError::Headless), "{end}");
+    }
+
+    #[test]
+    fn that_a_security_key_is_to_be_touched_is_shown_where_little_is_told() {
+        let policy = Policy::new(Some(Crypttab::parse(Path::new("crypttab"), "v /dev/vda")), None);
+        let [entry] = &policy.entries[..] else { panic!("one entry: {policy:?}") };
+        let info =
+            TokenInfo { id: 3, kind: "systemd-fido2".into(), keyslots: vec![0], key_description: None };
+        let token = Token { info, text: String::new() };
+        for is_quiet in [true, false] {
+            let (person, console) = terminal();
+            let said = RefCell::new(Vec::new());
+            let say = |_: Level, text: &str| said.borrow_mut().push(text.to_owned());
+            let mut unlocker = Unlocker::new(&say, Some(&console));
+            unlocker.is_quiet = is_quiet;
+            Keys::new(&unlocker, entry, Path::new("/dev/vda")).touch(&token);
+            unlocker.call(entry, format_args!("waiting for a security key"));
+            let text = ["v: touch the security key of its token 3", "v: waiting for a security key"];
+            if is_quiet {
+                let shown = text.map(|line| format!("{line}\r\n")).concat();
+                assert_eq!(person.sees(shown.len()), shown);
+                assert!(said.borrow().is_empty(), "{said:?}");
+            } else {
+                assert_eq!(*said.borrow(), text);
+            }
+        }
     }
 }

@@ -51,6 +51,8 @@ pub struct Unlocker<'a> {
     pub device_timeout: Option<Duration>,
     /// PCR 15 is extended by the key of each volume, if there is a TPM and nothing else is said.
     pub measures: bool,
+    /// Who hears drops what only happens: what somebody is to do is shown where passphrases are asked for.
+    pub is_quiet: bool,
     begun: Instant,
     events: Events,
     /// Passphrases that have opened something.
@@ -119,6 +121,7 @@ impl<'a> Unlocker<'a> {
             console,
             device_timeout: Some(DEVICE_TIMEOUT),
             measures: false,
+            is_quiet: false,
             begun: Instant::now(),
             events: Events::listen(),
             right: RefCell::default(),
@@ -180,22 +183,24 @@ impl<'a> Unlocker<'a> {
 
     /// Waits for the kernel's TPM, whose driver may take a moment. It may be that there is none.
     fn wait_for_tpm(&self, entry: &Entry) {
-        self.wait_for_what(entry, "the TPM", TPM_TIMEOUT, tpm2::is_there);
+        let tell = || self.say(Level::Info, entry, format_args!("waiting for the TPM"));
+        self.wait_for_what(TPM_TIMEOUT, tpm2::is_there, tell);
     }
 
     /// Waits for a security key: USB may take a moment. It may be that none is plugged in.
     fn wait_for_security_key(&self, entry: &Entry) {
-        self.wait_for_what(entry, "a security key", SECURITY_KEY_TIMEOUT, fido2::is_any_plugged_in);
+        let tell = || self.call(entry, format_args!("waiting for a security key"));
+        self.wait_for_what(SECURITY_KEY_TIMEOUT, fido2::is_any_plugged_in, tell);
     }
 
-    fn wait_for_what(&self, entry: &Entry, what: &str, limit: Duration, is_there: fn() -> bool) {
+    fn wait_for_what(&self, limit: Duration, is_there: fn() -> bool, tell: impl Fn()) {
         let end = Instant::now().checked_add(limit);
         let mut told = false;
         let look = || {
             let there = is_there();
             if !there && !told {
                 told = true;
-                self.say(Level::Info, entry, format_args!("waiting for {what}"));
+                tell();
             }
             there.then_some(())
         };
@@ -224,6 +229,14 @@ impl<'a> Unlocker<'a> {
             );
         }
         Some(path)
+    }
+
+    /// Tells somebody to do something. Without it the boot would seem to hang.
+    fn call(&self, entry: &Entry, text: std::fmt::Arguments<'_>) {
+        match self.console.filter(|_| self.is_quiet) {
+            Some(console) => console.tell(&format!("{}: {text}\n", entry.name)),
+            None => self.say(Level::Info, entry, text),
+        }
     }
 
     fn say(&self, level: Level, entry: &Entry, text: std::fmt::Arguments<'_>) {

@@ -13,7 +13,7 @@ use atrest_open::token::{Token, TokensFirst, fido2};
 use atrest_open::{Format, Held, HeldError, Locked, Refused};
 use atrest_volume::luks2::HeaderPolicy;
 use atrest_volume::plain::PlainOptions;
-use atrest_volume::{UnlockOptions, Volume};
+use atrest_volume::{LockedVolume, UnlockOptions, Volume};
 
 use super::error::EntryError;
 use super::keys::Keys;
@@ -33,7 +33,9 @@ pub fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Pat
     if let Some(path) = &header.path {
         held = held.with_header(path).map_err(refused)?;
     }
+    let (entry, uuid) = &demanded(entry, &held)?;
     let volume = unlock(unlocker, entry, source, &held, header.path.as_deref())?;
+    unchanged(uuid.as_deref(), volume.uuid())?;
     proven(unlocker, entry, &volume)?;
     if volume.read_only() && !entry.options.read_only {
         unlocker.say(Level::Warning, entry, format_args!("it can only be read"));
@@ -48,6 +50,26 @@ pub fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Pat
     drop(header);
     let media = media.into_file().map_err(|error| EntryError::Open { path: source.into(), error })?;
     dm::open(&entry.name, &volume, media, options).map_err(EntryError::Map)
+}
+
+/// The entry with what the kernel command line demands of the UUID that the header has, and that UUID, if anything is demanded by UUID.
+fn demanded(entry: &Entry, held: &Held) -> Result<(Entry, Option<String>), EntryError> {
+    let mut entry = entry.clone();
+    if entry.demanded.is_empty() {
+        return Ok((entry, None));
+    }
+    let read = LockedVolume::read(held.devices().header);
+    let path = held.header().path();
+    let read = read.map_err(|error| EntryError::Header { path: path.into(), error: Box::new(error) })?;
+    // A header may say anything, and steers no terminal by it.
+    let shown = || read.uuid().chars().filter(char::is_ascii_graphic).collect();
+    entry.demand(read.uuid()).map_err(|unsure| EntryError::Unsure { uuid: shown(), unsure })?;
+    Ok((entry, Some(read.uuid().into())))
+}
+
+/// Checks that the volume has the UUID by which it was told what is demanded of it. A drive may show another header when it is read again.
+fn unchanged(read: Option<&str>, opened: Option<&str>) -> Result<(), EntryError> {
+    if read.is_some() && read != opened { Err(EntryError::OtherHeader) } else { Ok(()) }
 }
 
 /// Checks that it is the volume that was meant, and tells the TPM which one it is, before anything is mapped.
@@ -83,7 +105,8 @@ fn proven(unlocker: &Unlocker<'_>, entry: &Entry, volume: &Volume) -> Result<(),
 }
 
 fn unlock_options(entry: &Entry) -> Result<UnlockOptions, EntryError> {
-    let policy = entry.options.header_policy.as_deref().map(|path| {
+    let policy = entry.options.header_policy.as_ref().map(|path| {
+        let path = path.as_ref().map_err(|error| EntryError::BadHeaderPolicy(error.clone()))?;
         let refused = |reason: String| EntryError::HeaderPolicy { path: path.into(), reason };
         let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
         HeaderPolicy::parse(&text).map(Arc::new).map_err(refused)
@@ -258,10 +281,94 @@ fn not_written_over(found: Option<Contents>, read_only: bool) -> Result<Option<C
 
 #[cfg(test)]
 mod tests {
+    use atrest_engine::{Access, FileDevice};
+    use atrest_secret::Passphrase;
     use atrest_testkit::Scratch;
+    use atrest_volume::{Devices, FormatOptions, KeyslotOptions, PbkdfKind, PbkdfOptions, VolumeFormat};
 
     use super::*;
-    use crate::policy::{Crypttab, Policy};
+    use crate::policy::{CommandLine, Crypttab, Policy};
+
+    /// Fills a file with a LUKS2 volume, and returns its UUID.
+    fn luks2(path: &Path) -> String {
+        std::fs::write(path, vec![0; 20 << 20]).expect("written");
+        let device = FileDevice::open(path, Access::ReadWrite).expect("opens");
+        let kind = Some(PbkdfKind::Pbkdf2);
+        let pbkdf = PbkdfOptions { kind, forced_iterations: Some(1000), ..PbkdfOptions::default() };
+        let keyslot = KeyslotOptions { pbkdf, ..KeyslotOptions::default() };
+        let options = FormatOptions { keyslot, ..FormatOptions::default() };
+        let passphrase = Passphrase::copy_from(b"correct horse");
+        atrest_volume::format(Devices::together(&device), VolumeFormat::Luks2, &passphrase, &options)
+            .expect("formatted");
+        LockedVolume::read(&device).expect("a header").uuid().into()
+    }
+
+    #[test]
+    fn demands_by_uuid_hold_for_the_header_that_has_it_however_its_device_is_named() {
+        let dir = Scratch::new();
+        let (image, key) = (dir.path("image"), dir.file("key", "correct horse"));
+        let uuid = luks2(&image);
+        let refusal = |place: &str, words: &str| {
+            let line = |text: &str| CommandLine::parse(Path::new("cmdline"), text);
+            let device = image.display();
+            let policy = match place {
+                "crypttab" => {
+                    let table = format!("v {device} {} luks,read-only", key.display());
+                    Policy::new(Some(Crypttab::parse(Path::new("crypttab"), &table)), Some(line(words)))
+                }
+                _ => {
+                    let key = key.display();
+                    let words = format!("cryptdevice={device}:v:read-only cryptkey=rootfs:{key} {words}");
+                    Policy::new(None, Some(line(&words)))
+                }
+            };
+            let [entry] = &policy.entries[..] else { panic!("one entry: {policy:?}") };
+            let held = Held::open(&image, None, false).expect("opens");
+            let unlocker = Unlocker::new(&|_, _| {}, None);
+            let unlocked = demanded(entry, &held)
+                .and_then(|(entry, _)| unlock(&unlocker, &entry, &image, &held, None).map(drop));
+            unlocked.err().map_or(String::new(), |error| error.to_string())
+        };
+        let other = "99999999-9e27-4efe-a4d5-15ad146c258b";
+        let wrong = "1".repeat(32);
+        for place in ["crypttab", "cryptdevice"] {
+            assert_eq!(refusal(place, ""), "", "{place}");
+            for id in [&uuid, &uuid[..8], &uuid.to_uppercase()] {
+                let stays = |words: &str, why: &str| {
+                    let said = refusal(place, words);
+                    assert!(said.contains(why), "{place} {words}: {said:?}");
+                };
+                stays(&format!("luks.header-policy={id}=/nowhere/policy"), "/nowhere/policy");
+                stays(&format!("luks.header-policy={id}=name"), "\"name\" is no absolute path");
+                stays(&format!("luks.header-store={id}=tpm2:1"), "header-store=");
+                stays(&format!("luks.expect-key={id}={wrong}"), "");
+                assert_ne!(refusal(place, &format!("luks.expect-key={id}={wrong}")), "", "{place} {id}");
+                let options = format!("luks.options={id}=expect-key={wrong}");
+                assert_ne!(refusal(place, &options), "", "{place} {id}");
+            }
+            // A header with another UUID may have been put there.
+            let said = refusal(place, &format!("luks.expect-key={other}={wrong}"));
+            assert!(said.contains(&uuid) && said.contains(other), "{said}");
+        }
+        let named = format!("luks.expect-key={other}={wrong}");
+        let table = format!("v {} none luks\nw UUID={other}", image.display());
+        let policy = Policy::new(
+            Some(Crypttab::parse(Path::new("crypttab"), &table)),
+            Some(CommandLine::parse(Path::new("cmdline"), &named)),
+        );
+        let held = Held::open(&image, None, false).expect("opens");
+        let (entry, _) = demanded(&policy.entries[0], &held).expect("it is meant for the other");
+        assert_eq!(entry.options.expected_key, None);
+    }
+
+    #[test]
+    fn a_header_that_changes_while_it_is_opened_is_refused() {
+        assert!(unchanged(None, None).is_ok() && unchanged(None, Some("a")).is_ok());
+        assert!(unchanged(Some("a"), Some("a")).is_ok());
+        for opened in [None, Some("b")] {
+            assert!(matches!(unchanged(Some("a"), opened), Err(EntryError::OtherHeader)));
+        }
+    }
 
     #[test]
     fn a_header_is_looked_for_where_there_can_be_one() {

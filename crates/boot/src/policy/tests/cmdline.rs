@@ -252,7 +252,7 @@ fn what_the_command_line_demands_of_headers_beats_crypttab_and_mistyped_lets_no_
         (told.collect::<Vec<_>>(), policy.notices.len())
     };
     let table = "a UUID=$A none header-policy=/a,header-store=tpm2:0x01800001\nb UUID=$B";
-    let policy = |path: &str| Some(path.to_owned());
+    let policy = |path: &str| Some(Ok(path.to_owned()));
     let store = |index: &str| Some(Ok(format!("tpm2:0x018000{index}")));
     let (told, notices) = demanded(table, "luks.header-policy=/c luks.header-store=tpm2:0x01800002");
     assert_eq!((told, notices), (vec![(policy("/c"), store("02")), (policy("/c"), store("02"))], 0));
@@ -264,14 +264,110 @@ fn what_the_command_line_demands_of_headers_beats_crypttab_and_mistyped_lets_no_
         assert!(told.iter().all(|(_, store)| *store == Some(Err(BadTpmStore))), "{bad}: {told:?}");
         assert_eq!(notices, 1, "{bad}");
     }
-    for bad in ["luks.header-policy", "luks.header-policy=name"] {
+    for (bad, text) in [("luks.header-policy", ""), ("luks.header-policy=name", "name")] {
         let (told, notices) = demanded(table, bad);
-        assert!(
-            told.iter().all(|(policy, _)| policy.as_deref().is_some_and(|path| path.is_empty())),
-            "{bad}"
-        );
+        let error = BadPolicyPath { text: text.into() };
+        assert!(told.iter().all(|(policy, _)| *policy == Some(Err(error.clone()))), "{bad}: {told:?}");
         assert_eq!(notices, 1, "{bad}");
     }
+    let error = BadPolicyPath { text: "name".into() };
+    assert_eq!(error.to_string(), "\"name\" is no absolute path: write header-policy=/PATH");
+}
+
+/// What one volume is told to be, and how many notices there are.
+fn demanded_of_one(table: &str, words: &str) -> (Option<String>, Option<String>, Option<String>, usize) {
+    let words = words.replace("$A", A).replace("$B", B);
+    let table = table.replace("$A", A).replace("$B", B);
+    let policy = Policy::new((!table.is_empty()).then(|| crypttab(&table)), Some(line(&words)));
+    let [entry] = policy.entries.as_slice() else { panic!("{words}: {policy:?}") };
+    let options = &entry.options;
+    (
+        options.expected_key.map(|key| key.to_string()),
+        options.header_policy.as_ref().map(|path| path.clone().unwrap_or_else(|_| "mistyped".into())),
+        options.header_store.map(|store| store.map_or("mistyped".into(), |store| store.to_string())),
+        policy.notices.len(),
+    )
+}
+
+#[test]
+fn what_is_demanded_holds_for_mkinitcpios_volume_too() {
+    let some = |text: &str| Some(text.to_owned());
+    let key = "2".repeat(32);
+    for id in ["", "$A=", "11111111="] {
+        for only in ["", "luks.uuid=$A rd.luks.crypttab=no"] {
+            let device = if only.is_empty() { "cryptdevice=UUID=$A:root" } else { "" };
+            let words = format!("{device} {only} luks.expect-key={id}{key} luks.header-policy={id}/p");
+            let words = format!("{words} luks.header-store={id}tpm2:0x01800001");
+            assert_eq!(
+                demanded_of_one("", &words),
+                (some(&key), some("/p"), some("tpm2:0x01800001"), 0),
+                "{words}"
+            );
+            let words = format!(
+                "{device} {only} luks.expect-key={id}0 luks.header-policy={id}p luks.header-store={id}1"
+            );
+            let none = VolumeKeyId::OF_NONE.to_string();
+            assert_eq!(
+                demanded_of_one("", &words),
+                (Some(none), some("mistyped"), some("mistyped"), 3),
+                "{words}"
+            );
+        }
+    }
+    // It is opened whatever is asked for by UUID.
+    let policy =
+        Policy::new(None, Some(line(&format!("luks.uuid={A} cryptdevice=UUID={B}:b luks.expect-key={key}"))));
+    assert_eq!(names(&policy), [&format!("luks-{A}"), "b"]);
+    assert!(policy.entries.iter().all(|entry| entry.options.expected_key.is_some()));
+}
+
+#[test]
+fn what_is_said_of_a_uuid_and_of_its_beginning_is_said_of_one_volume() {
+    let some = |text: &str| Some(text.to_owned());
+    let words = [
+        "rd.luks.uuid=luks-11111111 luks.header-store=$A=tpm2:0x01800001 luks.header-policy=1111=/p",
+        "luks.header-store=$A=tpm2:0x01800001 rd.luks.uuid=luks-11111111 luks.header-policy=1111=/p",
+        "rd.luks.uuid=$A luks.header-store=11111111=tpm2:0x01800001 luks.header-policy=1111=/p",
+        "luks.header-policy=1111=/p luks.options=11111111=header-store=tpm2:0x01800001 rd.luks.uuid=$A",
+        "rd.luks.uuid=11111111 luks.options=$A=header-store=tpm2:0x01800001,header-policy=/p",
+    ];
+    for words in words {
+        for table in ["", "a UUID=$A", "a UUID=$A none header-policy=/q"] {
+            let told = demanded_of_one(table, words);
+            assert_eq!(told, (None, some("/p"), some("tpm2:0x01800001"), 0), "{table:?} {words}");
+        }
+    }
+    // The whole UUID says more than its beginning, in whatever order.
+    for words in [
+        "luks.header-policy=$A=/whole luks.header-policy=11=/p",
+        "luks.header-policy=11=/p luks.header-policy=$A=/whole",
+    ] {
+        assert_eq!(demanded_of_one("a UUID=$A", words).1, some("/whole"), "{words}");
+    }
+}
+
+#[test]
+fn a_demand_by_a_uuid_that_names_no_volume_is_told() {
+    let key = "2".repeat(32);
+    let notices = |table: &str, words: &str| {
+        let table = table.replace("$A", A).replace("$B", B);
+        let words = words.replace("$A", A).replace("$B", B);
+        let policy = Policy::new(Some(crypttab(&table)), Some(line(&words)));
+        policy.notices
+    };
+    // By a path, and by one wrong digit.
+    for (table, id) in
+        [("a /dev/nvme0n1p2", "$A"), ("a PARTUUID=$A", "$A"), ("a UUID=$A", "1111111f"), ("", "$A")]
+    {
+        let found = notices(table, &format!("luks.expect-key={id}={key}"));
+        let [notice] = &found[..] else { panic!("{table}: {found:?}") };
+        assert!(notice.problem == Problem::NamesNone && !notice.drops_entry(), "{notice}");
+        assert!(notice.to_string().contains(&format!("luks.expect-key={}", id.replace("$A", A))), "{notice}");
+    }
+    let table = "a UUID=$A\nb UUID=$B\nc /dev/sdc none header=UUID=3333";
+    let words = format!("luks.uuid=$B luks.expect-key=$A={key} luks.expect-key=3333={key}");
+    assert_eq!(notices(table, &words), [], "volumes that are left out are named, too");
+    assert_eq!(notices("", &format!("luks.uuid=$A luks.data=$A=/dev/sdb luks.expect-key=$A={key}")), []);
 }
 
 #[test]

@@ -73,8 +73,8 @@ fn options_of_both_manual_pages_are_known() {
         ("tpm2-measure-pcr=0", |o| o.measured = Measured::No),
         ("expect-key=000102030405060708090a0b0c0d0e0f", |o| o.expected_key = KEY.parse().ok()),
         ("atrest-expect-key=000102030405060708090A0B0C0D0E0F", |o| o.expected_key = KEY.parse().ok()),
-        ("header-policy=/etc/policy", |o| o.header_policy = Some("/etc/policy".into())),
-        ("atrest-header-policy=/etc/policy", |o| o.header_policy = Some("/etc/policy".into())),
+        ("header-policy=/etc/policy", |o| o.header_policy = Some(Ok("/etc/policy".into()))),
+        ("atrest-header-policy=/etc/policy", |o| o.header_policy = Some(Ok("/etc/policy".into()))),
         ("header-store=tpm2:0x01800001", |o| o.header_store = Some("tpm2:0x01800001".parse())),
         ("atrest-header-store=tpm2:0x1800001", |o| o.header_store = Some("tpm2:0x01800001".parse())),
         ("fixate-volume-key=AA02030405060708090a0b0c0d0e0f10AA02030405060708090a0b0c0d0e0f10", |o| {
