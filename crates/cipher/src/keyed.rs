@@ -190,8 +190,8 @@ impl<C: AnyMode> Keyed<C> {
     }
 }
 
-/// Does `work` in a frame of its own. Keys that are expanded on the stack would make the frame of whoever calls it too deep for the other
-/// modes: what is wiped after them would not reach down to their own traces.
+/// Does `work` in a frame of its own. Keys and tweaks that it keeps on the stack would make the frame of whoever calls it too deep for
+/// the other modes: what is wiped after them would not reach down to their own traces.
 #[inline(never)]
 fn apart<R>(work: impl FnOnce() -> R) -> R {
     work()
@@ -290,7 +290,7 @@ impl AnyKeyed {
     /// Encrypts or decrypts a run.
     pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) -> Result<(), RunError> {
         for_any!(self, keyed => keyed.run(direction, position, run),
-            Short(keyed) => keyed.run(direction, position, run),
+            Short(keyed) => apart(|| keyed.run(direction, position, run)),
             Stream(keyed) => keyed.run(position, run),
             Multi(keyed) => return apart(|| keyed.run::<Self>(direction, position, run)));
         Ok(())

@@ -26,6 +26,7 @@ use zeroize::Zeroizing;
 
 /// Types that derive `Debug` over text or bytes with a name that sounds of secrets, and why each is none.
 const PUBLIC: &[(&str, &str)] = &[
+    ("boot/src/policy/demands.rs Demands", "the identifier of a key, from the kernel's command line"),
     ("boot/src/policy/entry.rs Key", "where a key comes from"),
     ("boot/src/policy/options.rs Options", "the path of a program that prints a key"),
     ("boot/src/policy/requested.rs Requested", "where key files are, from the kernel's command line"),
