@@ -174,7 +174,7 @@ fn limit_work(global: &GlobalArgs, output: &Output) {
 /// reports as 1 where clap would say 2.
 fn refused(error: &clap::Error) -> ExitCode {
     let words = || std::env::args_os().skip(1);
-    let Some(failure) = usage::failure(error) else { return answered(error) };
+    let Some(failure) = usage::failure(error, words()) else { return answered(error) };
     // Said in cryptsetup's words it may be a whole command.
     let ours =
         (error.kind() == ErrorKind::InvalidSubcommand).then(|| cryptsetup::in_our_words(words())).flatten();

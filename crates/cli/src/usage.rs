@@ -1,8 +1,12 @@
 //! What the option parser stops at, said as all other errors are: what is wrong, and what to do. People who know cryptsetup get
 //! our name for what they asked for.
 
+use std::ffi::OsString;
+
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::args::Cli;
 use crate::args::secrets::PLACES;
 use crate::failure::Failure;
 
@@ -173,19 +177,32 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["--verbose", "-v", "--debug", "--debug-json"], "nothing more can be told; --json gives all there is"),
 ];
 
-/// What is wrong with a command line, as a failure like every other. None if help or the version was asked for.
-pub fn failure(error: &clap::Error) -> Option<Failure> {
+/// What is wrong with a command line, as a failure like every other. None if help or the version was asked for. `words` are those
+/// behind the program's name.
+pub fn failure(error: &clap::Error, words: impl Iterator<Item = OsString>) -> Option<Failure> {
     let is_answer = matches!(
         error.kind(),
         ErrorKind::DisplayHelp
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
-    (!is_answer).then(|| answer(error).unwrap_or_else(|| in_the_parsers_words(error)))
+    (!is_answer).then(|| answer(error).unwrap_or_else(|| in_the_parsers_words(error, &command_of(words))))
+}
+
+/// The command that these words begin with: `atrest key add` of `key add --slot x`.
+fn command_of(words: impl Iterator<Item = OsString>) -> String {
+    let mut path = String::from("atrest");
+    let mut command = Cli::command();
+    for word in words.filter(|word| !word.as_encoded_bytes().starts_with(b"-")) {
+        let Some(found) = command.find_subcommand(&word).cloned() else { break };
+        path = format!("{path} {}", found.get_name());
+        command = found;
+    }
+    path
 }
 
 /// What the parser says: in one line what is wrong, in another what it advises.
-fn in_the_parsers_words(error: &clap::Error) -> Failure {
+fn in_the_parsers_words(error: &clap::Error, command: &str) -> Failure {
     let text = error.render().to_string();
     let mut paragraphs = text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
     // intended: an error without words has none.
@@ -202,11 +219,6 @@ fn in_the_parsers_words(error: &clap::Error) -> Failure {
         }
     }
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
-    let command: Vec<&str> = usage
-        .map(|usage| usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect())
-        // intended: an error that is about no command is about the program.
-        .unwrap_or_default();
-    let command = if command.is_empty() { "atrest".to_owned() } else { command.join(" ") };
     if let (true, Some(usage)) = (advice.is_empty(), usage.filter(|usage| usage.len() < 90)) {
         advice.push(format!("usage: {usage}"));
     }
@@ -292,8 +304,7 @@ fn find(table: &[(&[&str], &'static str)], name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
-    use clap::{CommandFactory, Parser};
+    use clap::Parser;
 
     /// What is said of this command line.
     fn said(words: &[&str]) -> Option<String> {
@@ -370,7 +381,7 @@ mod tests {
     fn what_the_parser_says_has_the_form_of_every_other_error() {
         let text = |words: &[&str]| {
             let error = Cli::try_parse_from([&["atrest"], words].concat()).expect_err("refused");
-            let failure = failure(&error).expect("no answer");
+            let failure = failure(&error, words.iter().map(OsString::from)).expect("no answer");
             (failure.what().to_owned(), failure.text(false))
         };
         for words in [
@@ -389,5 +400,8 @@ mod tests {
         }
         assert_eq!(text(&["info"]).0, "the following required arguments were not provided: <PATH>");
         assert!(text(&["info", "--jso", "x"]).1.contains("--json"));
+        // Also where the parser names no command in what it says.
+        let (_, text) = text(&["--quiet", "key", "add", "--slot", "many", "x"]);
+        assert!(text.contains("`atrest key add -h` shows what it takes"), "{text}");
     }
 }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{Output, path_text};
 use crate::progress;
 
-const HEAD: &str = "                             here                             published\n                           plain encrypted overhead        plain encrypted overhead\n";
+const HEAD: &str = "                                here                             published\n                              plain encrypted overhead        plain encrypted overhead\n";
 
 pub fn run(args: &BenchIoArgs, output: &Output) -> Result<(), Failure> {
     match args.table {
@@ -116,7 +116,7 @@ impl Table<'_> {
 
 fn line(what: &str, here: Pair, source: Option<(f64, f64)>) -> String {
     let mut text =
-        format!("{what:<22} {:>9.1} {:>9.1} {:>6.1} %", here.plain, here.encrypted, here.overhead());
+        format!("{what:<25} {:>9.1} {:>9.1} {:>6.1} %", here.plain, here.encrypted, here.overhead());
     if let Some((plain, encrypted)) = source {
         let overhead = Pair { plain, encrypted }.overhead();
         text += &format!("    {plain:>9.2} {encrypted:>9.2} {overhead:>6.1} %");
