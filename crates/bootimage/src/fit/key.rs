@@ -11,7 +11,7 @@ use rsa::pkcs8::{DecodePrivateKey, DecodePublicKey};
 use rsa::sha2::{Sha256, Sha384, Sha512};
 use rsa::signature::{RandomizedSigner, SignatureEncoding, Verifier};
 use rsa::traits::PublicKeyParts;
-use rsa::{BoxedUint, RsaPrivateKey, RsaPublicKey, pkcs1v15, pss};
+use rsa::{BoxedUint, PrivateKey as RsaPrivateKey, PublicKey as RsaPublicKey, pkcs1v15, pss};
 
 use crate::fdt::{Node, Tree};
 
@@ -258,7 +258,7 @@ impl PublicKey {
 }
 
 fn sized(key: &impl PublicKeyParts) -> Result<usize, KeyError> {
-    let bits = key.n().bits() as usize;
+    let bits = key.n().bit_width() as usize;
     if SIZES.contains(&bits) { Ok(bits) } else { Err(KeyError::Size(bits)) }
 }
 

@@ -166,7 +166,8 @@ fn a_package_has_its_source_and_licences_and_neither_tests_nor_corpora() {
     for file in files {
         let top = file.split('/').next().expect("a first part");
         let made = ["Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json"];
-        let known = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "build.rs", "src", "include", "psa"];
+        let known =
+            ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "build.rs", "src", "include", "man", "psa"];
         assert!(made.contains(&top) || known.contains(&top), "{file} is in a package");
     }
 }
@@ -176,14 +177,15 @@ fn no_crate_includes_a_file_that_its_package_has_not() {
     let mut looked_at = 0;
     for package in published() {
         let folder = folder(&package);
+        let packed = packed_folders(&folder);
         for source in sources(&folder.join("src")) {
             let code = std::fs::read_to_string(&source).expect("a source");
             let mut before = "";
             for line in code.lines() {
                 if let Some(path) = included(line) {
                     looked_at += 1;
-                    let inside = normal(&source.parent().expect("its folder").join(path))
-                        .starts_with(folder.join("src"));
+                    let file = normal(&source.parent().expect("its folder").join(path));
+                    let inside = packed.iter().any(|name| file.starts_with(folder.join(name)));
                     let tested_only = before.trim() == "#[cfg(doctest)]";
                     assert!(inside || tested_only, "{} includes {path}", source.display());
                 }
@@ -194,10 +196,21 @@ fn no_crate_includes_a_file_that_its_package_has_not() {
     assert!(looked_at >= published().len(), "only {looked_at} files are included");
 }
 
-/// The path that a line includes.
+/// The path that a line includes, or how it begins.
 fn included(line: &str) -> Option<&str> {
-    let rest = line.split_once("include_str!(\"").or_else(|| line.split_once("include_bytes!(\""))?.1;
-    Some(rest.split_once('"')?.0)
+    let rest = line.split_once("include_str!(").or_else(|| line.split_once("include_bytes!("))?.1;
+    let path = rest.strip_prefix("concat!(").unwrap_or(rest).strip_prefix('"')?;
+    Some(path.split_once('"')?.0)
+}
+
+/// The folders of a crate that its package has: those that its manifest or the workspace's lists as `"/NAME/**"`.
+fn packed_folders(folder: &Path) -> Vec<String> {
+    let read = |path: &Path| std::fs::read_to_string(path.join("Cargo.toml")).expect("a manifest");
+    let (own, ours) = (read(folder), read(&workspace()));
+    let list = |manifest: &str| Some(manifest.split_once("\ninclude = [")?.1.split_once(']')?.0.to_owned());
+    let list = list(&own).or_else(|| list(&ours)).expect("a list of what is packed");
+    let names = list.split('"').filter_map(|entry| entry.strip_prefix('/')?.strip_suffix("/**"));
+    names.map(str::to_owned).collect()
 }
 
 /// A path without `..`.

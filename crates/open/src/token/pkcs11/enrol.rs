@@ -3,7 +3,7 @@
 use atrest_secret::{OsRandom, Passphrase, Random, SecretBytes, constant_time_eq, with_wiped_stack};
 use base64ct::{Base64, Encoding};
 use rsa::hazmat::rsa_encrypt;
-use rsa::{BoxedUint, RsaPublicKey};
+use rsa::{BoxedUint, PublicKey as RsaPublicKey};
 use serde_json::json;
 use zeroize::Zeroize;
 
