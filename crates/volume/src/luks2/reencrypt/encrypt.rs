@@ -231,7 +231,8 @@ impl Conversion {
             }
             writes.push(Write { offset: keyslot.area.offset, bytes });
         }
-        for copy in [CopyKind::Secondary, CopyKind::Primary] {
+        // The second copy alone would lie beside the superblock of the plaintext, from where cryptsetup does not go on.
+        for copy in [CopyKind::Primary, CopyKind::Secondary] {
             let mut salt = [0; 64];
             OsRandom.fill(&mut salt).map_err(ChangeError::Random)?;
             let bytes = header.encode(copy, &salt).map_err(ChangeError::Header)?;

@@ -576,6 +576,10 @@ fn check_half_written(size: u64, shift: u64) {
     device.recording().for_each_power_loss(&limits, |aftermath| {
         let at = aftermath.power_loss.to_string();
         let after = FaultDevice::new(aftermath.image);
+        // Where a header is found, its first copy is there: cryptsetup does not go on with the second beside a superblock.
+        let without_second = FaultDevice::new(after.image());
+        without_second.write_at(0x4000, &[0; 0x4000]).expect("overwritten");
+        assert_eq!(Luks2::read(&without_second).is_ok(), Luks2::read(&after).is_ok(), "{at}");
         match interrupted_conversion(&after, shift).expect("reads") {
             Some(conversion) => {
                 conversion.complete(&after).expect("completed");
@@ -613,9 +617,9 @@ fn a_note_completes_only_the_header_that_it_is_for() {
     });
     let first = first.expect("a note");
     whole[note..][..first.len()].copy_from_slice(first);
-    // The first header copy is not written yet.
+    // No header copy is written yet.
     let mut half = whole.clone();
-    half[..0x4000].copy_from_slice(&before[..0x4000]);
+    half[..0x8000].copy_from_slice(&before[..0x8000]);
     let found = |image: &[u8], shift: u64| {
         interrupted_conversion(&FaultDevice::new(image.to_vec()), shift).expect("reads")
     };
