@@ -75,10 +75,10 @@ pub fn enrol(uri: &str, pin: Option<&Passphrase>) -> Result<Enrolled, TokenError
 fn encrypt(public: &Public, secret: &[u8]) -> Result<Vec<u8>, TokenError> {
     let bad = || TokenError::from(Pkcs11Error::BadKey);
     let modulus = BoxedUint::from_be_slice_vartime(&public.modulus);
-    if !BITS.contains(&modulus.bits()) || !modulus.bits().is_multiple_of(8) {
+    if !BITS.contains(&modulus.bit_width()) || !modulus.bit_width().is_multiple_of(8) {
         return Err(bad());
     }
-    let len = usize::try_from(modulus.bits() / 8).map_err(|_| bad())?;
+    let len = usize::try_from(modulus.bit_width() / 8).map_err(|_| bad())?;
     let key =
         RsaPublicKey::new(modulus, BoxedUint::from_be_slice_vartime(&public.exponent)).map_err(|_| bad())?;
     let padding = len.checked_sub(secret.len() + 3).filter(|padding| *padding >= 8).ok_or_else(bad)?;
