@@ -26,6 +26,17 @@ impl Swtpm {
         Self { child, state, port }
     }
 
+    /// Starts one that was made before, of the file in which it keeps its seeds and keys.
+    ///
+    /// # Panics
+    /// When it is missing.
+    pub fn of(kept: &[u8]) -> Self {
+        let state = Scratch::new();
+        state.file("tpm2-00.permall", kept);
+        let (child, port) = start(&state);
+        Self { child, state, port }
+    }
+
     /// Resets the machine: PCRs begin anew, and keys stay.
     pub fn reboot(&mut self) {
         self.stop();

@@ -502,7 +502,9 @@ impl fmt::Display for UnlockError {
             Self::Authenticated => f.write_str(
                 "the volume is authenticated, and volumes with integrity tags can't be re-encrypted",
             ),
-            Self::Opal => f.write_str("the drive encrypts the data itself (opal), which takes its own commands"),
+            Self::Opal => {
+                f.write_str("the drive encrypts the data itself (opal), which takes its own commands")
+            }
             Self::InlineTags => f.write_str(
                 "the integrity tags of the volume lie in metadata of the drive's own (inline-hw-tags)",
             ),

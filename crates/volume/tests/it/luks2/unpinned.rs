@@ -7,9 +7,7 @@ use atrest_testkit::cryptsetup::cryptsetup;
 use atrest_testkit::{Campaign, FaultDevice, Random, Scratch};
 use atrest_volume::luks2::reencrypt::Unfinished;
 use atrest_volume::luks2::{HeaderPolicy, Luks2, NewPin, PinError};
-use atrest_volume::{
-    ChangeError, Devices, FormatOptions, LockedVolume, Passphrase, UnlockError, UnlockOptions, VolumeKey,
-};
+use atrest_volume::{Devices, FormatOptions, LockedVolume, UnlockError, UnlockOptions, VolumeKey};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -42,12 +40,14 @@ fn unfinished(device: &FaultDevice, key: &VolumeKey, what: &str) -> Luks2 {
     let mut header = luks2(device);
     assert_eq!(header.unfinished(), Ok(Unfinished::Whole), "{what}");
     let pinned = header.pin(device, key, &NewPin::default()).map(drop);
-    assert_eq!(pinned, Err(ChangeError::ReencryptionInProgress), "{what}");
+    assert_eq!(pinned, Err(UnlockError::ReencryptionInProgress.into()), "{what}");
     let policy = HeaderPolicy::of(&header.header_pair().header);
     let refused = header.unlock_with_key(Devices::together(device), key, &by_policy(&policy)).map(drop);
     let told = matches!(
         refused,
-        Err(UnlockError::ReencryptionInProgress | UnlockError::HeaderPolicy(_) | UnlockError::Pin(PinError::Missing))
+        Err(UnlockError::ReencryptionInProgress
+            | UnlockError::HeaderPolicy(_)
+            | UnlockError::Pin(PinError::Missing))
     );
     assert!(told, "{what}: {refused:?}");
     header
@@ -204,8 +204,11 @@ impl Theirs {
                 self.run(&["erase -q vol".into()]);
                 self.headers += 1;
                 let device = self.device();
-                let unlocked =
-                    luks2(&device).unlock(Devices::together(&device), &passphrase(), &UnlockOptions::default());
+                let unlocked = luks2(&device).unlock(
+                    Devices::together(&device),
+                    &passphrase(),
+                    &UnlockOptions::default(),
+                );
                 assert_eq!(unlocked.map(drop), Err(UnlockError::NoKeyslot));
                 accepted(&device, &key, &self.what());
             }
@@ -359,7 +362,8 @@ fn headers_of_later_versions_open_or_are_refused_by_the_name_of_what_they_ask() 
                 assert_eq!(requirements, [name], "{what}");
                 let said = refusal().to_string();
                 assert!(said.contains(name), "{what}: {said}");
-                let typed = header.unlock(Devices::together(&device), &passphrase(), &UnlockOptions::default());
+                let typed =
+                    header.unlock(Devices::together(&device), &passphrase(), &UnlockOptions::default());
                 assert_eq!(typed.map(drop).expect_err(&what), refusal(), "{what}");
             }
         }
