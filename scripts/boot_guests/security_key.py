@@ -23,8 +23,8 @@ PIN = "31415"
 HELLO, CONNECT, INTERFACES, ENDPOINTS, SET_CONFIGURATION, GET_CONFIGURATION, CONFIGURATION = 0, 1, 4, 5, 6, 7, 8
 SET_SETTING, GET_SETTING, SETTING, START, STOP, RECEIVING = 9, 10, 11, 15, 16, 17
 CONTROL, INTERRUPT = 100, 103
-# The version of the device is told, and the size of packets.
-ABILITIES = 1 << 1 | 1 << 4
+# The version of the device is told, and the size of packets; numbers of messages have 64 bits, lengths of some 32: a host of USB 3 wants that.
+ABILITIES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 6
 STALLED = 4
 OUT, IN = 1, 0x81
 
@@ -105,16 +105,20 @@ class Usb:
 
     def send(self, kind: int, number: int, message: bytes) -> None:
         with self.lock:
-            self.qemu.sendall(struct.pack("<III", kind, len(message), number) + message)
+            self.qemu.sendall(struct.pack("<IIQ", kind, len(message), number) + message)
 
     def serve(self) -> None:
-        self.send(HELLO, 0, b"a security key in software".ljust(64, b"\0") + struct.pack("<I", ABILITIES))
+        # Numbers are shorter until both have said what they can do.
+        hello = b"a security key in software".ljust(64, b"\0") + struct.pack("<I", ABILITIES)
+        self.qemu.sendall(struct.pack("<III", HELLO, len(hello), 0) + hello)
+        _, size, _ = struct.unpack("<III", exactly(12, self.qemu))
+        exactly(size, self.qemu)
         self.describe()
         # Full speed.
         self.send(CONNECT, 0, struct.pack("<BBBBHHH", 1, 0, 0, 0, 0x1209, 0xF1D0, 0x0100))
         threading.Thread(target=self.answers, daemon=True).start()
         while True:
-            kind, size, number = struct.unpack("<III", exactly(12, self.qemu))
+            kind, size, number = struct.unpack("<IIQ", exactly(16, self.qemu))
             self.heard(kind, number, exactly(size, self.qemu))
 
     def describe(self) -> None:
