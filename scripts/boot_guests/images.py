@@ -4,7 +4,7 @@ import os
 import pathlib
 import shutil
 
-from kernel_oracle import guest, packages
+from kernel_oracle import guest, initramfs, packages
 
 from . import ROOT, BootError, run
 
@@ -29,8 +29,11 @@ class Own:
         self.place, self.atrest, self.init = place, atrest, init
         with packages.locked(cache):
             tree = packages.kernel_tree(cache, None, lambda _: None)
-            self.busybox = packages.tools_tree(cache, lambda _: None) / "usr" / "bin" / "busybox"
-        [self.modules] = tree.glob("usr/lib/modules/*")
+            tools = packages.tools_tree(cache, lambda _: None) / "usr"
+            [self.modules] = tree.glob("usr/lib/modules/*")
+            if not (self.modules / "modules.dep").exists():
+                initramfs.depmod(tools, self.modules)
+        self.busybox = tools / "bin" / "busybox"
         [image] = tree.glob("boot/vmlinuz-*")
         self.kernel = unpacked(image, place)
 
