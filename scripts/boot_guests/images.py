@@ -4,7 +4,7 @@ import os
 import pathlib
 import shutil
 
-from kernel_oracle import guest, packages
+from kernel_oracle import guest, initramfs, packages
 
 from . import ROOT, BootError, run
 
@@ -14,6 +14,8 @@ PACKAGES = ("initramfs-tools,dracut-core,dracut-network,busybox,udev,e2fsprogs,l
             "cryptsetup-initramfs,clevis-initramfs,clevis-tpm2,libtss2-esys-3.0.2-0,libtss2-tcti-device0,libtss2-rc0,libtss2-mu0,iproute2,"
             "isc-dhcp-client,iputils-arping,tpm2-tools")
 DRIVERS = ("virtio_pci", "virtio_blk", "virtio_net")
+# Of USB and of a security key.
+KEY_DRIVERS = ("xhci_pci", "usbhid", "hid_generic")
 # What Debian's cryptsetup and clevis put into every image.
 STOCK_HOOKS = ("hooks/cryptroot", "hooks/clevis", "scripts/local-top/clevis", "scripts/local-top/cryptroot", "scripts/local-block/cryptroot")
 
@@ -27,16 +29,18 @@ class Own:
         self.place, self.atrest, self.init = place, atrest, init
         with packages.locked(cache):
             tree = packages.kernel_tree(cache, None, lambda _: None)
-            self.busybox = packages.tools_tree(cache, lambda _: None) / "usr" / "bin" / "busybox"
-        [self.modules] = tree.glob("usr/lib/modules/*")
+            tools = packages.tools_tree(cache, lambda _: None) / "usr"
+            [self.modules] = tree.glob("usr/lib/modules/*")
+            if not (self.modules / "modules.dep").exists():
+                initramfs.depmod(tools, self.modules)
+        self.busybox = tools / "bin" / "busybox"
         [image] = tree.glob("boot/vmlinuz-*")
         self.kernel = unpacked(image, place)
 
-    def image(self, name: str, crypttab: str, *files: pathlib.Path) -> pathlib.Path:
+    def image(self, name: str, crypttab: str, *more: str) -> pathlib.Path:
         table, image = self.place / f"{name}.crypttab", self.place / f"{name}.initrd"
         table.write_text(crypttab)
-        words = [word for driver in DRIVERS for word in ("--module", driver)]
-        words += [word for file in files for word in ("--file", f"{file}:/etc/{file.name}")]
+        words = [word for driver in (*DRIVERS, *more) for word in ("--module", driver)]
         run(self.atrest, "initramfs", "build", "--output", image, "--init", self.init, "--modules-dir", self.modules, "--crypttab", table, *words)
         return image
 

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from . import tang, tpm
+from . import security_key, tang, tpm
 
 # A machine without acceleration, busy with others.
 SECONDS = 900
@@ -27,7 +27,7 @@ class Typed:
 
 
 def boot(kernel: pathlib.Path, initrd: pathlib.Path, disks: list[pathlib.Path], words: str, *, state: pathlib.Path,
-         keys: pathlib.Path | None = None, typed: Typed, stops: str | None = None, count: bool = False,
+         keys: pathlib.Path | None = None, security: pathlib.Path | None = None, typed: Typed, stops: str | None = None, count: bool = False,
          console=None) -> str:
     """What the console says until the guest says that it ends, panics, asks once too often, or says what fits `stops`. The disks are
     not changed."""
@@ -46,6 +46,8 @@ def boot(kernel: pathlib.Path, initrd: pathlib.Path, disks: list[pathlib.Path], 
         forward = "," + tang.for_guest(keys) if keys else ""
         command += ["-netdev", f"user,id=net0{forward}", "-device", "virtio-net-pci,netdev=net0,romfile="]
         command += stack.enter_context(tpm.of_guest(state, pathlib.Path(scratch)))
+        if security:
+            command += stack.enter_context(security_key.of_guest(security, pathlib.Path(scratch)))
         said = b""
         guest = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         try:

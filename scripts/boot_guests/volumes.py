@@ -5,7 +5,7 @@ import os
 import pathlib
 import shutil
 
-from . import run, tang, tpm
+from . import run, security_key, tang, tpm
 
 UUID = "7b1d3a54-91c5-4d0c-8c8a-3f5a6f6f2026"
 MOVED = "00000000-91c5-4d0c-8c8a-3f5a6f6f2026"
@@ -68,6 +68,8 @@ class Volumes:
         self.key, self.pin = place / "passphrase", place / "pin"
         self.key.write_text(PASSPHRASE)
         self.pin.write_text(PIN)
+        self.key_pin, self.security = place / "key-pin", place / "security-key.json"
+        self.key_pin.write_text(security_key.PIN)
         self.owners = self.encrypted("owner", file_system(place, "owner", busybox, None))
         self.attackers = self.encrypted("attacker", file_system(place, "attacker", busybox, init))
         with tpm.on_host(self.state) as port:
@@ -82,14 +84,21 @@ class Volumes:
             adv = json.loads(tang.advertisement(self.keys))
             servers = [{"url": f"http://{address}", "adv": adv} for address in (tang.NOBODY, tang.ADDRESS)]
             self.clevis(self.two_of_three, "sss", {"t": 2, "pins": {"tang": servers, "tpm2": {"pcr_bank": "sha256", "pcr_ids": "7"}}}, port)
-            self.shared = self.sharing("shared", port)
+            self.shared = self.sharing("shared", port=port)
             self.counted = self.copy("counted")
             self.pinned(self.counted, port)
             self.outdated = self.place / "outdated.img"
             run("cp", "--sparse=always", self.counted, self.outdated)
             self.pinned(self.counted, port)
+            with security_key.on_host(self.security, place) as key:
+                self.keyed = self.enrolled("keyed", "--fido2", "--pin-file", self.key_pin, key=key, port=port)
+                # A TPM that opens it, and a security key that nobody has plugged in.
+                self.keyed_or_sealed = self.place / "keyed-or-sealed.img"
+                run("cp", "--sparse=always", self.keyed, self.keyed_or_sealed)
+                self.enrol(self.keyed_or_sealed, "--tpm2", "--pcrs", "7", port=port)
+                self.shared_with_key = self.sharing("shared-with-key", f"fido2-pin={self.key_pin}", port=port, key=key)
         with tpm.on_host(place / "another-tpm") as port:
-            self.shared_elsewhere = self.sharing("shared-elsewhere", port)
+            self.shared_elsewhere = self.sharing("shared-elsewhere", port=port)
         self.bound = self.copy("bound")
         words = ["key", "add", self.bound, "--key-file", self.key, "--tang", f"http://{tang.ADDRESS}", "--yes"]
         tang.while_served(self.keys, self.atrest, *words)
@@ -106,21 +115,25 @@ class Volumes:
         run("cp", "--sparse=always", self.owners, image)
         return image
 
-    def enrolled(self, name: str, *words, port: int) -> pathlib.Path:
+    def enrolled(self, name: str, *words, port: int, key: pathlib.Path | None = None) -> pathlib.Path:
         image = self.copy(name)
-        env = {**os.environ, "ATREST_TPM": f"tcp:127.0.0.1:{port}"}
-        run(self.atrest, "key", "add", image, "--key-file", self.key, *words, env=env)
+        self.enrol(image, *words, port=port, key=key)
         return image
 
-    def sharing(self, name: str, port: int) -> pathlib.Path:
-        """Two of three open it: the TPM and two passphrases."""
-        factors = ["tpm2"]
+    def enrol(self, image: pathlib.Path, *words, port: int, key: pathlib.Path | None = None) -> None:
+        env = {**os.environ, "ATREST_TPM": f"tcp:127.0.0.1:{port}", "ATREST_FIDO2": f"unix:{key}"}
+        run(self.atrest, "key", "add", image, "--key-file", self.key, *words, env=env)
+
+    def sharing(self, name: str, first: str = "tpm2", *, port: int, key: pathlib.Path | None = None) -> pathlib.Path:
+        """Two of three open it: the TPM or what else is first, and two passphrases."""
+        factors = [first]
         for text in (FACTOR, OTHER_FACTOR):
             file = self.place / f"factor-{len(factors)}"
             file.write_text(text)
             factors.append(f"passphrase={file}")
         cost = ("--pbkdf-memory", "64", "--pbkdf-force-iterations", "4")
-        return self.enrolled(name, "--any", "2", *factors, "--pcrs", "7", *cost, port=port)
+        state = ("--pcrs", "7") if first == "tpm2" else ()
+        return self.enrolled(name, "--any", "2", *factors, *state, *cost, port=port, key=key)
 
     def pinned(self, image: pathlib.Path, port: int) -> None:
         env = {**os.environ, "ATREST_TPM": f"tcp:127.0.0.1:{port}"}

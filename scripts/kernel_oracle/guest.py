@@ -19,6 +19,8 @@ from . import OracleError, initramfs, packages
 EXIT_TIMEOUT = 124
 
 # The kernel's self-tests of each cipher would take most of a run.
+# Where an initramfs lies that QEMU does not place.
+INITRAMFS = 512 << 20
 COMMAND_LINE = ("console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off no_timer_check "
                 "random.trust_cpu=on 8250.nr_uarts=1 cryptomgr.notests")
 
@@ -106,7 +108,7 @@ def qemu_arguments(args, image, archive, status, console, streams):
     argv = [args.qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc",
             "-accel", f"tcg,thread={'single' if args.count_instructions else 'multi'}", "-cpu", "max",
             "-smp", str(args.cpus), "-m", str(args.memory),
-            "-kernel", str(image), "-initrd", str(archive), "-append", COMMAND_LINE,
+            "-kernel", str(image), *initramfs_arguments(args, archive),
             "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]
     if args.count_instructions:
@@ -130,6 +132,18 @@ def qemu_arguments(args, image, archive, status, console, streams):
     if args.net:
         argv += ["-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0,romfile="]
     return argv
+
+
+def initramfs_arguments(args, archive):
+    if not args.tpm:
+        return ["-initrd", str(archive), "-append", COMMAND_LINE]
+    # Where QEMU puts an initramfs by itself, it overwrites the firmware's tables if there is a TPM. memmap= keeps the kernel from giving
+    # the memory out, in which there is one already.
+    size = archive.stat().st_size
+    place = f"initrdmem={INITRAMFS:#x},{size} memmap={-(-size >> 20)}M${INITRAMFS:#x}"
+    return ["-device", f"loader,file={archive},addr={INITRAMFS:#x},force-raw=on", "-append", f"{COMMAND_LINE} {place}",
+            "-chardev", f"socket,id=tpm,path={os.path.abspath(args.tpm)}", "-tpmdev", "emulator,id=tpm0,chardev=tpm",
+            "-device", "tpm-tis,tpmdev=tpm0"]
 
 
 def disk_arguments(index, specification):

@@ -42,6 +42,11 @@ pub trait KeySource {
     /// Called when the last key was wrong.
     fn wrong(&mut self, why: &dyn fmt::Display);
 
+    /// A token is tried next. What it is for may have to be waited for; then only those wait who have nothing else.
+    fn before_token(&mut self, token: &Token) {
+        let _ = token;
+    }
+
     /// A token of the header can't be used, or its passphrase was wrong: the next key is tried.
     fn passed_over(&mut self, token: &Token, why: &TokenError) {
         let _ = (token, why);

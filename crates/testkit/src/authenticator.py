@@ -348,9 +348,15 @@ def serve(connection):
             if WANTED["fault"] == "oversized":
                 connection.sendall(report(channel + b"\x90\xff\xff"))
             elif WANTED["fault"] == "endless reports" and message[0] != 4:
-                # Of another message, of which there is no end.
+                # Of the longest message, which does not end where it says.
+                connection.sendall(report(channel + b"\x90\x1d\xb9" + bytes(57)))
                 while True:
-                    connection.sendall(report(channel + b"\x90\x00\x10" + bytes(16)) + report(channel + b"\0" + bytes(59)))
+                    for number in range(128):
+                        connection.sendall(report(channel + bytes([number]) + bytes(59)))
+            elif WANTED["fault"] == "endless talk" and message[0] != 4:
+                # With somebody else.
+                while True:
+                    connection.sendall(report(b"\1\2\3\5\x90\x00\x10"))
             elif WANTED["fault"] == "gone" and message[0] != 4:
                 return
             elif WANTED["fault"] != "silent":

@@ -50,6 +50,13 @@ impl Kernel {
         self
     }
 
+    /// Gives the guest the TPM that is reached by this control socket of swtpm: `/dev/tpmrm0`.
+    #[must_use]
+    pub fn tpm(mut self, socket: &Path) -> Self {
+        self.program = self.program.arg("--tpm").arg(socket);
+        self
+    }
+
     /// Mounts a directory of the host on `/share`.
     #[must_use]
     pub fn share(mut self, directory: &Path) -> Self {

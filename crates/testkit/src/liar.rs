@@ -40,5 +40,5 @@ pub const TPM_LIES: &[(Answer, &str)] = &[
     // A length without end, and then nothing more.
     (|tpm| drop(tpm.write_all(&[0x80, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])), "makes no sense"),
     // It hangs up.
-    (|tpm| drop(tpm.shutdown(Shutdown::Both)), "TPM"),
+    (|tpm| drop(tpm.shutdown(Shutdown::Both)), "the TPM can't be reached"),
 ];

@@ -1,11 +1,12 @@
 //! A software TPM (swtpm), which systemd-cryptenroll, clevis and tpm2-tools use as well.
 
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::Scratch;
 use crate::oracle::{Outcome, Program};
+use crate::{Scratch, needs};
 
 /// A TPM that runs until this is dropped. Its seeds are its own; its PCRs are as after a reset.
 #[derive(Debug)]
@@ -26,10 +27,36 @@ impl Swtpm {
         Self { child, state, port }
     }
 
+    /// Starts one that was made before, of the file in which it keeps its seeds and keys.
+    ///
+    /// # Panics
+    /// When it is missing.
+    pub fn of(kept: &[u8]) -> Self {
+        let state = Scratch::new();
+        state.file("tpm2-00.permall", kept);
+        let (child, port) = start(&state);
+        Self { child, state, port }
+    }
+
     /// Resets the machine: PCRs begin anew, and keys stay.
     pub fn reboot(&mut self) {
         self.stop();
         (self.child, self.port) = start(&self.state);
+    }
+
+    /// Becomes the TPM of a guest, once: the socket by which QEMU has it. Nobody reaches it by its port any more.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn plugged_in(&mut self) -> PathBuf {
+        self.stop();
+        let control = self.state.path("control");
+        let program = Program::named("swtpm").words("socket --tpm2 --tpmstate");
+        let program = program.arg(format!("dir={}", self.state.as_path().display())).arg("--ctrl");
+        let mut command = program.arg(format!("type=unixio,path={}", control.display())).into_command();
+        self.child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("swtpm starts");
+        needs::wait_until("the TPM has a socket", || control.exists());
+        control
     }
 
     /// What `ATREST_TPM` says, for our programs.

@@ -74,8 +74,8 @@ impl LockedVolume {
     /// Unlocks with a passphrase. Takes the memory and time that the keyslots ask for.
     ///
     /// [`UnlockError::ReencryptionInProgress`], [`UnlockError::UnsupportedRequirement`],
-    /// [`UnlockError::InlineTags`] and the other `Unsupported` variants if this program can't serve the
-    /// volume. What [`check_place`](Self::check_place) finds, and [`UnlockError::DataDeviceTooSmall`].
+    /// [`UnlockError::Opal`], [`UnlockError::InlineTags`] and the other `Unsupported` variants if this program
+    /// can't serve the volume. What [`check_place`](Self::check_place) finds, and [`UnlockError::DataDeviceTooSmall`].
     ///
     /// # Errors
     /// [`UnlockError::WrongPassphrase`] if no keyslot opens with it, [`UnlockError::WrongPassphraseOrDamaged`] if one
@@ -84,8 +84,8 @@ impl LockedVolume {
     /// [`UnlockError::NoSuchKeyslot`], [`UnlockError::Unbound`] or [`UnlockError::NoKeyslot`] if there is none to try.
     ///
     /// [`UnlockError::ReencryptionInProgress`], [`UnlockError::UnsupportedRequirement`],
-    /// [`UnlockError::InlineTags`] and the other `Unsupported` variants if this program can't serve the volume.
-    /// What [`check_place`](Self::check_place) finds, and [`UnlockError::DataDeviceTooSmall`].
+    /// [`UnlockError::Opal`], [`UnlockError::InlineTags`] and the other `Unsupported` variants if this program
+    /// can't serve the volume. What [`check_place`](Self::check_place) finds, and [`UnlockError::DataDeviceTooSmall`].
     pub fn unlock(
         &self,
         devices: Devices<'_>,

@@ -121,10 +121,10 @@ pub enum UnlockError {
     UnsupportedHash,
     /// The header has a keyslot, digest or segment type that this build does not know.
     UnsupportedType,
-    /// The header asks for something that this build does not know; names are listed by `Info::requirements`.
+    /// The header asks for something that this build does not know.
     UnsupportedRequirement {
-        /// How many requirements are not known.
-        count: usize,
+        /// What the requirements are called.
+        names: Vec<String>,
     },
     /// The data lies in sealed objects, and the device is no store of them, or the other way round.
     SealedElsewhere,
@@ -134,6 +134,8 @@ pub enum UnlockError {
     ReencryptionRuns,
     /// The volume is authenticated: its data units have tags, which a re-encryption does not make.
     Authenticated,
+    /// The drive encrypts the data itself (`opal`, in any version).
+    Opal,
     /// The tags lie in metadata of the drive's own, which the kernel alone reads (`inline-hw-tags`).
     InlineTags,
     /// The key of the MAC is one that only special hardware can use (`phmac`).
@@ -486,8 +488,9 @@ impl fmt::Display for UnlockError {
             Self::UnsupportedType => {
                 f.write_str("the header has a keyslot, digest or segment of an unknown type")
             }
-            Self::UnsupportedRequirement { count } => {
-                write!(f, "the header has {count} mandatory requirements that this version does not know")
+            // A header may say anything, and steers no terminal by it.
+            Self::UnsupportedRequirement { names } => {
+                write!(f, "the header asks for what this version does not know: {names:?}")
             }
             Self::SealedElsewhere => {
                 f.write_str("the header is that of a sealed volume, whose data lies in a store beside it")
@@ -499,6 +502,9 @@ impl fmt::Display for UnlockError {
             Self::Authenticated => f.write_str(
                 "the volume is authenticated, and volumes with integrity tags can't be re-encrypted",
             ),
+            Self::Opal => {
+                f.write_str("the drive encrypts the data itself (opal), which takes its own commands")
+            }
             Self::InlineTags => f.write_str(
                 "the integrity tags of the volume lie in metadata of the drive's own (inline-hw-tags)",
             ),

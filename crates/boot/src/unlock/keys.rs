@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use atrest_open::KeySource;
-use atrest_open::token::{Question, Token, TokenError, Wanted};
+use atrest_open::token::{Question, Token, TokenError, Wanted, fido2, tpm2};
 use atrest_secret::{Passphrase, SecretBytes};
 
 use super::error::{EntryError, KeyError};
@@ -118,6 +118,16 @@ impl KeySource for Keys<'_> {
         }
         self.last = None;
         self.typed().map(Some)
+    }
+
+    /// Waits for the device that it is for, which the kernel may not have found yet.
+    fn before_token(&mut self, token: &Token) {
+        if wants(token, tpm2::KIND_NAME) {
+            self.unlocker.wait_for_tpm(self.entry);
+        }
+        if wants(token, fido2::KIND_NAME) {
+            self.unlocker.wait_for_security_key(self.entry);
+        }
     }
 
     /// Where nobody can be asked, the token is passed over.
@@ -271,6 +281,11 @@ impl Unlocker<'_> {
     }
 }
 
+/// Whether the token, or one of its factors, is for a device of this kind.
+fn wants(token: &Token, kind: &str) -> bool {
+    token.info.kind == kind || (token.has_factors() && token.text.contains(kind))
+}
+
 fn default_key_exists(key: &Key) -> bool {
     matches!(key, Key::File { place, .. } if place.path.as_deref().is_some_and(|path| Path::new(path).exists()))
 }
@@ -353,6 +368,22 @@ mod tests {
         let (found, end, said) = all_keys("v /dev/vda /nowhere/key luks,headless", &[]);
         assert!(found.is_empty() && said.len() == 1 && said[0].contains("/nowhere/key"), "{said:?}");
         assert!(matches!(end, EntryError::Headless), "{end}");
+    }
+
+    /// Nobody is told to plug a security key in by a token that is for something else.
+    #[test]
+    fn only_what_a_token_is_for_is_waited_for() {
+        let wanted = |kind: &str, text: &str| {
+            let info = TokenInfo { id: 0, kind: kind.into(), keyslots: vec![0], key_description: None };
+            let token = Token { info, text: text.into() };
+            (wants(&token, tpm2::KIND_NAME), wants(&token, fido2::KIND_NAME))
+        };
+        assert_eq!(wanted("luks2-keyring", ""), (false, false));
+        assert_eq!(wanted("clevis", "systemd-fido2"), (false, false));
+        assert_eq!(wanted("systemd-tpm2", "systemd-fido2"), (true, false));
+        assert_eq!(wanted("systemd-fido2", ""), (false, true));
+        assert_eq!(wanted("atrest-shares", "systemd-fido2"), (false, true));
+        assert_eq!(wanted("atrest-shares", "systemd-fido2 systemd-tpm2"), (true, true));
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Unlocker<'a> {
     pub is_quiet: bool,
     begun: Instant,
     events: Events,
+    /// What was waited for to the end, and is not waited for once more.
+    missed: RefCell<Vec<&'static str>>,
     /// Passphrases that have opened something.
     right: RefCell<Vec<Rc<Passphrase>>>,
 }
@@ -124,6 +126,7 @@ impl<'a> Unlocker<'a> {
             is_quiet: false,
             begun: Instant::now(),
             events: Events::listen(),
+            missed: RefCell::default(),
             right: RefCell::default(),
         }
     }
@@ -184,16 +187,20 @@ impl<'a> Unlocker<'a> {
     /// Waits for the kernel's TPM, whose driver may take a moment. It may be that there is none.
     fn wait_for_tpm(&self, entry: &Entry) {
         let tell = || self.say(Level::Info, entry, format_args!("waiting for the TPM"));
-        self.wait_for_what(TPM_TIMEOUT, tpm2::is_there, tell);
+        self.wait_for_what("TPM", TPM_TIMEOUT, tpm2::is_there, tell);
     }
 
     /// Waits for a security key: USB may take a moment. It may be that none is plugged in.
     fn wait_for_security_key(&self, entry: &Entry) {
         let tell = || self.call(entry, format_args!("waiting for a security key"));
-        self.wait_for_what(SECURITY_KEY_TIMEOUT, fido2::is_any_plugged_in, tell);
+        self.wait_for_what("security key", SECURITY_KEY_TIMEOUT, fido2::is_any_plugged_in, tell);
     }
 
-    fn wait_for_what(&self, limit: Duration, is_there: fn() -> bool, tell: impl Fn()) {
+    /// Waits until it is there, at the longest so long, and in all volumes once.
+    fn wait_for_what(&self, what: &'static str, limit: Duration, is_there: fn() -> bool, tell: impl Fn()) {
+        if self.missed.borrow().contains(&what) {
+            return;
+        }
         let end = Instant::now().checked_add(limit);
         let mut told = false;
         let look = || {
@@ -204,7 +211,9 @@ impl<'a> Unlocker<'a> {
             }
             there.then_some(())
         };
-        let _ = wait_for(&self.events, end, look);
+        if wait_for(&self.events, end, look).is_none() {
+            self.missed.borrow_mut().push(what);
+        }
     }
 
     /// Waits for a device, until this long after the beginning.
@@ -241,5 +250,28 @@ impl<'a> Unlocker<'a> {
 
     fn say(&self, level: Level, entry: &Entry, text: std::fmt::Arguments<'_>) {
         (self.say)(level, &format!("{}: {text}", entry.name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_was_waited_for_in_vain_is_waited_for_once() {
+        let unlocker = Unlocker::new(&|_, _| {}, None);
+        let told = Cell::new(0);
+        let wait = |what, is_there| {
+            let begun = Instant::now();
+            let limit = Duration::from_millis(300);
+            unlocker.wait_for_what(what, limit, is_there, || told.set(told.get() + 1));
+            (told.get(), begun.elapsed() >= limit)
+        };
+        assert_eq!(wait("what is there", || true), (0, false));
+        assert_eq!(wait("what is not", || false), (1, true));
+        assert_eq!(wait("what is not", || false), (1, false));
+        assert_eq!(wait("another", || false), (2, true));
     }
 }

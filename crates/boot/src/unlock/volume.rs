@@ -9,7 +9,7 @@ use atrest_cipher::CipherSpec;
 use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
 use atrest_open::token::tpm2::{self, TpmStore};
-use atrest_open::token::{Token, TokensFirst, fido2};
+use atrest_open::token::{Token, TokensFirst};
 use atrest_open::{Format, Held, HeldError, Locked, Refused};
 use atrest_volume::luks2::HeaderPolicy;
 use atrest_volume::plain::PlainOptions;
@@ -209,16 +209,6 @@ fn unlock(
                 Key::Ask => locked.tokens().into_iter().filter(known).collect(),
                 _ => Vec::new(),
             };
-            let wants = |kind: &str| {
-                let factor = |token: &Token| token.has_factors() && token.text.contains(kind);
-                tokens.iter().any(|token: &Token| token.info.kind == kind || factor(token))
-            };
-            if wants(tpm2::KIND_NAME) {
-                unlocker.wait_for_tpm(entry);
-            }
-            if wants(fido2::KIND_NAME) {
-                unlocker.wait_for_security_key(entry);
-            }
             let opened = atrest_open::unlock(&*locked, &mut TokensFirst::new(tokens, false, keys), &options);
             opened.map_err(|refused| match refused {
                 Refused::Source(error) => error,

@@ -216,6 +216,70 @@ fn signed_values_of_pcrs_are_as_good_as_those_of_enrolment() {
     test("signatures.json").fails(2, "no signature fits PCR 11 of this machine");
 }
 
+/// A TPM, and what later versions of systemd sealed in it. `later-tokens.py` unsealed it by tpm2-tools, and cryptsetup took the passphrase.
+#[derive(serde::Deserialize)]
+struct Later {
+    state: String,
+    tokens: Vec<LaterToken>,
+}
+
+#[derive(serde::Deserialize)]
+struct LaterToken {
+    by: String,
+    did: String,
+    pin: String,
+    passphrase: String,
+    token: serde_json::Value,
+}
+
+#[test]
+fn what_systemd_257_and_262_enrolled_opens_while_the_machine_is_as_it_was() {
+    let later: Later = serde_json::from_str(include_str!("../vectors/later-tokens.json")).expect("JSON");
+    let digit = |digit: &u8| char::from(*digit).to_digit(16).expect("hexadecimal") as u8;
+    let state: Vec<u8> =
+        later.state.as_bytes().chunks(2).map(|two| digit(&two[0]) << 4 | digit(&two[1])).collect();
+    let tpm = Swtpm::of(&state);
+    let mut opened = 0;
+    for LaterToken { by, did, pin, passphrase, mut token } in later.tokens {
+        println!("{by}: {did}");
+        let scratch = Scratch::new();
+        scratch.file("key", &passphrase);
+        scratch.file("vol", vec![0; 18 << 20]);
+        scratch.file("pin", &pin);
+        scratch.file("wrong", "1111");
+        token["keyslots"] = serde_json::json!(["0"]);
+        scratch.file("token", token.to_string());
+        let cost = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+        for line in
+            [format!("luksFormat --type luks2 {cost} vol key"), "token import --json-file token vol".into()]
+        {
+            cryptsetup::cryptsetup(&line).current_dir(scratch.as_path()).ok();
+        }
+        let test = |line: &str| atrest(&scratch, &tpm, &format!("key test vol --token-only {line}"));
+        if pin.is_empty() {
+            test("").ok();
+        } else {
+            test("").fails(2, "it needs a PIN");
+            test("--token-pin-file wrong").fails(2, "the PIN is wrong");
+            tpm.tool("tpm2_dictionarylockout -Q -c");
+            test("--token-pin-file pin").ok();
+        }
+        opened += 1;
+        // Another machine's TPM opens nothing, nor does this one once the machine is in another state.
+        let other = Swtpm::new();
+        let refused = atrest(&scratch, &other, "key test vol --token-only --token-pin-file pin");
+        refused.fails(2, "token 0 (systemd-tpm2)");
+        let pcrs = token["tpm2-pcrs"].as_array().expect("an array");
+        if !pcrs.is_empty() {
+            let changed = Swtpm::of(&state);
+            changed.extend(7);
+            let refused = atrest(&scratch, &changed, "key test vol --token-only --token-pin-file pin");
+            refused.fails(2, "changed since it was enrolled");
+        }
+    }
+    assert_eq!(opened, 8);
+}
+
 #[test]
 fn a_hostile_tpm_opens_nothing_within_bounded_time_and_keeps_nobody_from_a_passphrase() {
     let tpm = Swtpm::new();

@@ -12,11 +12,12 @@ use crate::{Key, KeySource};
 /// How many PINs are tried in a row. A software TPM locks after three, by default.
 const PINS: u32 = 3;
 
-/// A key source that tries tokens before it has another one asked. Those that need a PIN come after those that do not.
+/// A key source that tries tokens before it has another one asked: those that open by themselves, then those that somebody touches, then
+/// those that need a PIN or several factors.
 #[derive(Debug)]
 pub struct TokensFirst<S> {
     tokens: IntoIter<Token>,
-    /// Those that need a PIN.
+    /// Those that somebody has to be there for, in the order in which they are tried.
     asking: VecDeque<Token>,
     /// The token whose passphrase is being tried.
     tried: Option<Token>,
@@ -26,8 +27,11 @@ pub struct TokensFirst<S> {
 }
 
 impl<S> TokensFirst<S> {
-    /// These tokens, in this order, and then, unless they are the `only` ones, what `then` has.
-    pub fn new(tokens: Vec<Token>, only: bool, then: S) -> Self {
+    /// These tokens, and then, unless they are the `only` ones, what `then` has. Of tokens that ask the same of a person, the order
+    /// stays.
+    pub fn new(mut tokens: Vec<Token>, only: bool, then: S) -> Self {
+        // A TPM must not wait for somebody to plug a security key in.
+        tokens.sort_by_key(Token::is_touched);
         Self {
             tokens: tokens.into_iter(),
             asking: VecDeque::new(),
@@ -45,6 +49,13 @@ impl<S> TokensFirst<S> {
 }
 
 impl<S: KeySource<Key = Key>> TokensFirst<S> {
+    /// What opens no keyslot is waited for by nobody.
+    fn announce(&mut self, token: &Token) {
+        if !token.info.keyslots.is_empty() {
+            self.then.before_token(token);
+        }
+    }
+
     fn pass_over(&mut self, token: Token, why: TokenError) {
         self.then.passed_over(&token, &why);
         self.failed.push((token, why));
@@ -53,6 +64,7 @@ impl<S: KeySource<Key = Key>> TokensFirst<S> {
     /// The key of a token for which PINs are typed; `None` if it is passed over.
     fn asked(&mut self, token: Token) -> Result<Option<Key>, S::Error> {
         if token.has_factors() {
+            self.announce(&token);
             return self.of_factors(token);
         }
         for wrong in 0..PINS {
@@ -142,6 +154,7 @@ impl<S: KeySource<Key = Key>> KeySource for TokensFirst<S> {
                 self.asking.push_back(token);
                 continue;
             }
+            self.announce(&token);
             match token.key_by(None, &mut Answers::of(&mut self.then, &token)) {
                 Ok(key) => {
                     self.tried = Some(token);
@@ -219,6 +232,47 @@ mod tests {
         let mut keys = TokensFirst::new(tokens, true, other());
         assert!(matches!(keys.next_key(), Ok(None)), "with tokens only, nobody else is asked");
         assert_eq!(keys.failed().len(), 4);
+    }
+
+    /// A source that notes which tokens are announced, and which are passed over.
+    #[derive(Debug, Default)]
+    struct Noting(Vec<(&'static str, u32)>);
+
+    impl KeySource for Noting {
+        type Key = Key;
+        type Error = crate::NoOtherKey;
+
+        fn next_key(&mut self) -> Result<Option<Key>, Self::Error> {
+            Ok(None)
+        }
+
+        fn before_token(&mut self, token: &Token) {
+            self.0.push(("waits for", token.info.id));
+        }
+
+        fn wrong(&mut self, _: &dyn Display) {}
+
+        fn passed_over(&mut self, token: &Token, _: &TokenError) {
+            self.0.push(("passes over", token.info.id));
+        }
+    }
+
+    #[test]
+    fn what_opens_by_itself_is_tried_before_anybody_waits_for_a_security_key() {
+        let named = r#","key_description":"atrest:no key of this name""#;
+        let tokens = vec![
+            token(0, "atrest-shares", &[0], ""),
+            token(1, "systemd-fido2", &[0], ""),
+            token(2, "systemd-fido2", &[], ""),
+            token(3, "luks2-keyring", &[0], named),
+            token(4, "systemd-fido2", &[1], ""),
+        ];
+        let mut keys = TokensFirst::new(tokens, false, Noting::default());
+        assert!(matches!(keys.next_key(), Ok(None)));
+        let order = [3, 1, 2, 4, 0].into_iter().flat_map(|id| [("waits for", id), ("passes over", id)]);
+        // The one without keyslots opens nothing.
+        let order: Vec<_> = order.filter(|step| *step != ("waits for", 2)).collect();
+        assert_eq!(keys.then.0, order);
     }
 
     #[cfg(feature = "tpm")]

@@ -19,8 +19,6 @@ use crate::{
     VolumeFormat, VolumeKey,
 };
 
-/// The requirement of a volume whose tags lie in metadata of its drive's own.
-const INLINE_TAGS: &str = "inline-hw-tags";
 /// Bytes in a block of a sealed volume.
 pub(super) const SEALED_BLOCK: u32 = 4096;
 
@@ -153,15 +151,19 @@ impl Luks2 {
     /// Fails if the header asks for something that we don't know. Keyslots can be opened during a re-encryption.
     pub(super) fn check_requirements_known(&self) -> Result<(), UnlockError> {
         let requirements = &self.metadata().config().requirements;
-        if requirements.iter().any(|requirement| requirement.name() == INLINE_TAGS) {
-            return Err(UnlockError::InlineTags);
-        }
-        let unknown = |requirement: &&Requirement| {
-            !requirement.is_reencryption() && **requirement != Requirement::Sealed
-        };
-        match requirements.iter().filter(unknown).count() {
-            0 => Ok(()),
-            count => Err(UnlockError::UnsupportedRequirement { count }),
+        let names: Vec<String> = requirements
+            .iter()
+            .filter(|requirement| matches!(requirement, Requirement::Unknown(_)))
+            .map(|requirement| requirement.name().into())
+            .collect();
+        if requirements.contains(&Requirement::InlineHwTags) {
+            Err(UnlockError::InlineTags)
+        } else if requirements.iter().any(|requirement| matches!(requirement, Requirement::Opal(_))) {
+            Err(UnlockError::Opal)
+        } else if !names.is_empty() {
+            Err(UnlockError::UnsupportedRequirement { names })
+        } else {
+            Ok(())
         }
     }
 

@@ -8,6 +8,7 @@ mod mapping;
 mod plain;
 mod remapped;
 mod stacked;
+mod tpm;
 mod trees;
 mod unlock;
 mod verity;

@@ -692,7 +692,8 @@ fn a_volume_is_resumed_only_with_keys_of_both_sides() {
     store(&device, &luks, other);
     let luks = Luks2::read(&device).expect("reads");
     let refused = luks.resume_reencryption(Devices::together(&device), &one).map(drop);
-    assert_eq!(refused, Err(UnlockError::UnsupportedRequirement { count: 1 }.into()));
+    let names = vec!["of-tomorrow".into()];
+    assert_eq!(refused, Err(UnlockError::UnsupportedRequirement { names }.into()));
 }
 
 /// What dm-crypt is told of a volume that is half done is what its header says: of each segment the key of its side, the place, the IV. A

@@ -13,4 +13,5 @@ mod pinned_store;
 mod power_loss;
 mod reencrypt;
 pub mod support;
+mod unpinned;
 mod zones;

@@ -533,7 +533,7 @@ fn an_unknown_requirement_keeps_every_keyslot_shut() {
     }
     let device = FaultDevice::new(image);
     let luks = Luks2::read(&device).expect("the header itself is in order");
-    let refused = UnlockError::UnsupportedRequirement { count: 1 };
+    let refused = UnlockError::UnsupportedRequirement { names: vec!["foo".into()] };
     assert_eq!(luks.test_passphrase(&device, &passphrase("one"), None), Err(refused.clone()));
     assert_eq!(luks.keyslot_key(&device, &passphrase("one"), Some(0)).map(drop), Err(refused));
 }
