@@ -183,9 +183,9 @@ fn whoever_knows_how_a_header_was_made_has_less_tried() {
     let scratch = with_letter();
     scratch.file("changed", b"another one");
     let words = |line: &str| -> Ran { scratch.atrest(&line.split(' ').collect::<Vec<_>>()) };
-    words("format vol --type veracrypt --size 900K --cipher aes-twofish --hash sha256 --veracrypt-pim 1 --key-file password").ok();
+    words("format vol --type veracrypt --size 900K --cipher twofish-aes --hash sha256 --veracrypt-pim 1 --key-file password").ok();
     let how = "--type veracrypt --veracrypt-pim 1 --key-file password";
-    words(&format!("info vol {how} --hash sha256 -c aes-twofish")).ok();
+    words(&format!("info vol {how} --hash sha256 -c twofish-aes")).ok();
     for other in ["--hash sha512", "--hash sha256 --cipher serpent"] {
         words(&format!("info vol {how} {other}")).fails(2, "nothing here opens with this password");
         words(&format!("header restore vol {how} --tcrypt-backup --yes {other}"))
