@@ -13,6 +13,20 @@ pub fn thread_time() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
+/// CPU time of this process, and of those that it has started and waited for, in seconds.
+pub fn processor_time() -> [f64; 2] {
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(|who| {
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the call writes one rusage, for which zeros are valid too.
+        let usage = unsafe {
+            libc::getrusage(who, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+        seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    })
+}
+
 /// Runs `work`, and the threads that it starts, on the first `cores` cores of those that this thread may use.
 pub fn on_cores<T>(cores: usize, work: impl FnOnce() -> T) -> T {
     let before = affinity();

@@ -10,19 +10,21 @@ use std::thread;
 use std::time::Instant;
 
 use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
-use atrest_engine::{Access, FileDevice};
+use atrest_device::BlockDevice;
+use atrest_engine::{Access, Disk, DiskOptions, FileDevice};
 use atrest_kdf::Hash;
 use atrest_kdf::tcrypt::KeyFiles;
-use atrest_open::{Format, Key, OneKey, Options};
+use atrest_open::Held;
 use atrest_secret::{Locked, OsRandom, Passphrase};
 use atrest_testkit::tcrypt::Tcrypt;
 use atrest_volume::tcrypt::{LockedTcrypt, NewPassword, NewTcrypt, TcryptOptions, chain_named, create};
-use atrest_volume::{Cascade, Protection};
+use atrest_volume::{Cascade, Protection, UnlockOptions};
 
 use crate::Plan;
 use crate::faces::{Ours, nbdcopy};
-use crate::measure::{Contender, medians};
+use crate::measure::{Contender, Spent, medians, spent};
 use crate::report::Report;
+use crate::volume::fill;
 
 /// The hashes of VeraCrypt that cryptsetup has here, each with the PIM that makes as many iterations as without one (for RIPEMD-160 331 fewer):
 /// with a PIM it tries VeraCrypt's derivation alone. BLAKE2s and Streebog it has not.
@@ -142,23 +144,18 @@ const CASCADE: [&str; 3] = ["aes", "twofish", "serpent"];
 /// What threads take at once.
 const PIECE: usize = 256 << 10;
 
-/// The cascade through NBD and over memory, and each of its ciphers alone over memory, on as many threads as there are cores.
+/// The cascade through NBD and over memory, and each of its ciphers alone over memory, on as many threads as there are cores. The same server with
+/// an identity mapper shows what is left for ciphers to be fast in.
 fn cascade(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<dyn Error>> {
-    let size = plan.size.min(256 << 20);
+    let size = plan.size;
     let path = dir.join("cascade.hc");
-    let file = FileDevice::create(&path, size + 262_144)?;
-    let passphrase = Passphrase::copy_from(PASSWORD.as_bytes());
-    let key_files = KeyFiles::default();
-    let password =
-        NewPassword { passphrase: &passphrase, key_files: &key_files, pim: Some(1), hash: Hash::Sha512 };
-    let chain = chain_named("aes-twofish-serpent").ok_or("no such cascade")?;
-    create(&file, &NewTcrypt { chain, password, hidden: None }, &mut OsRandom, None)?;
-    drop(file);
-    let options = TcryptOptions { pim: Some(1), hash: Some("sha512".into()), ..TcryptOptions::default() };
-    let mut key = OneKey::new(Key::Passphrase(Passphrase::copy_from(PASSWORD.as_bytes())));
-    let format = Format::Tcrypt { options, progress: None };
-    let disk = atrest_open::open(&path, &format, &mut key, &Options::default())?;
-    let server = Ours::start(Arc::new(disk), dir.join("cascade.sock"))?;
+    make(&path, size)?;
+    let serve = |disk: Disk, name: &str| Ours::start(Arc::new(disk), dir.join(name));
+    let held = || Held::open(&path, None, false).map_err(|error| error.error);
+    let server = serve(opened(held()?)?, "cascade.sock")?;
+    let mapped = serve(opened(held()?.mapped().map_err(|error| error.error)?)?, "mapped.sock")?;
+    let plain = Disk::identity(Arc::new(FileDevice::open(&path, Access::ReadOnly)?), DiskOptions::default())?;
+    let plain = serve(plain, "plain.sock")?;
     let threads = thread::available_parallelism()?.get();
     let key: Vec<u8> = (0..64).map(|index| index * 11 + 3).collect();
     let mapper = |name: &str| {
@@ -173,31 +170,88 @@ fn cascade(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<dyn E
         |first, run: &mut [u8]| together.decrypt(first, run).map_err(|error| format!("{error:?}"));
     let mut contenders = vec![
         Contender::new("cascade by NBD", || nbdcopy(&server.socket, size)),
+        Contender::new("cascade by NBD, --map", || nbdcopy(&mapped.socket, size)),
+        Contender::new("identity by NBD", || nbdcopy(&plain.socket, size)),
         Contender::new("cascade", || in_the_cache(&all_three, size as usize, threads)),
     ];
+    let alone = contenders.len();
     for (name, mapper) in CASCADE.iter().zip(&mappers) {
         let decrypt = |first, run: &mut [u8]| mapper.decrypt(first, run).map_err(|error| error.to_string());
-        contenders.push(Contender::new(*name, move || in_the_cache(&decrypt, size as usize, threads)));
+        let run = move || in_the_cache(&decrypt, size as usize, threads);
+        contenders.push(Contender::new(format!("{name} alone"), run));
     }
-    let speeds = medians(&mut contenders, plan.rounds.min(5))?;
+    let names: Vec<String> = contenders.iter().map(|contender| contender.name.clone()).collect();
+    let spent = spent(&mut contenders, plan.rounds.min(5), size)?;
     drop(contenders);
     server.stop()?;
-    let sum: f64 = speeds[2..].iter().map(|speed| 1.0 / speed).sum();
-    let ratio = speeds[0] * sum;
-    let mut row = vec!["AES(Twofish(Serpent)) read".to_owned()];
-    row.extend(speeds.iter().map(|speed| format!("{speed:.3}")));
-    row.push(format!("{:.2}", speeds[1] * sum));
-    row.push(format!("{ratio:.2}, {}", crate::report::verdict(ratio, 0.9)));
-    report.table(
-        "VeraCrypt: a cascade through NBD against its ciphers alone",
-        "GB/s by `nbdcopy SOCKET null:`. Server and client share the cores. Otherwise data units of 512 bytes \
-         are decrypted in the cache, on all cores. The ratios are the time of the three ciphers alone by that \
-         of the cascade, in the cache and by NBD. Besides decrypting, a server takes a fixed time for each \
-         byte. So the second ratio falls as ciphers become faster.",
-        &["what", "cascade by NBD", "cascade", "AES alone", "Twofish alone", "Serpent alone", "ratio in the cache", "ratio by NBD"],
-        vec![row],
-    );
+    mapped.stop()?;
+    plain.stop()?;
+    table(&names, &spent, alone, report);
     Ok(())
+}
+
+/// `alone` is the first of the ciphers that are alone.
+fn table(names: &[String], spent: &[Spent], alone: usize, report: &mut Report) {
+    let elapsed = |spent: &Spent| 1.0 / spent.speed;
+    let sum = |of: &dyn Fn(&Spent) -> f64| spent[alone..].iter().map(of).sum::<f64>();
+    let (ciphers, busy) = (sum(&elapsed), sum(&|spent| spent.own + spent.others));
+    let mut rows = Vec::new();
+    for (at, (name, spent)) in names.iter().zip(spent).enumerate() {
+        let mut row = vec![name.clone(), format!("{:.3}", spent.speed)];
+        row.extend([spent.own, spent.others].map(|seconds| format!("{seconds:.3}")));
+        let (ratio, of_time) = (ciphers / elapsed(spent), busy / (spent.own + spent.others));
+        row.extend(match (at, name.starts_with("cascade")) {
+            (0, _) => {
+                [format!("{ratio:.2}, {}", crate::report::verdict(ratio, 0.9)), format!("{of_time:.2}")]
+            }
+            (_, true) => [ratio, of_time].map(|ratio| format!("{ratio:.2}")),
+            _ => [String::new(), String::new()],
+        });
+        rows.push(row);
+    }
+    report.table(
+        "VeraCrypt: AES(Twofish(Serpent)) read through NBD against its ciphers alone",
+        "GB/s by `nbdcopy SOCKET null:`, and the seconds that all cores together were busy for a GB: in this process, \
+         which is the server, and in the client. Server and client share the cores. What is not by NBD is decrypted \
+         in the cache, in data units of 512 bytes, on all cores. The ratios are the time of the three ciphers alone by that of \
+         the cascade, elapsed and of the cores. \"Identity\" is the same server with an identity mapper.",
+        &["what", "GB/s", "server", "client", "ratio", "ratio of the cores' time"],
+        rows,
+    );
+    let (identity, client) = (&spent[2], spent[0].others);
+    report.line(&format!(
+        "Three ciphers that take as long as they do alone, and NBD as long as it does with the identity mapper, would give {:.2} \
+         elapsed and {:.2} of the cores' time. With a server that takes no time but that of its ciphers it would be {:.2}: \
+         the rest is the client's.",
+        ciphers / (ciphers + elapsed(identity)),
+        busy / (busy + identity.own + identity.others),
+        busy / (busy + client),
+    ));
+}
+
+/// A volume whose data is noise: any ciphertext is the encryption of something.
+fn make(path: &Path, size: u64) -> Result<(), Box<dyn Error>> {
+    let file = FileDevice::create(path, size + 262_144)?;
+    let passphrase = Passphrase::copy_from(PASSWORD.as_bytes());
+    let key_files = KeyFiles::default();
+    let password =
+        NewPassword { passphrase: &passphrase, key_files: &key_files, pim: Some(1), hash: Hash::Sha512 };
+    let chain = chain_named("aes-twofish-serpent").ok_or("no such cascade")?;
+    create(&file, &NewTcrypt { chain, password, hidden: None }, &mut OsRandom, None)?;
+    fill(&file, 131_072..131_072 + size)
+}
+
+/// The plaintext of what [`make`] makes.
+fn opened(held: Held) -> Result<Disk, Box<dyn Error>> {
+    let options = TcryptOptions { pim: Some(1), hash: Some("sha512".into()), ..TcryptOptions::default() };
+    let locked = LockedTcrypt::read(held.header(), &options)?;
+    let passphrase = Passphrase::copy_from(PASSWORD.as_bytes());
+    let opened = atrest_open::try_tcrypt(&locked, &passphrase, None)?;
+    let options = UnlockOptions { read_only: true, ..UnlockOptions::default() };
+    let volume = opened.volume(held.media().size(), &options)?;
+    let mut options = DiskOptions::default();
+    options.read_only = true;
+    Ok(held.disk(volume, options)?)
 }
 
 /// Decrypts data units, of which the first has that number.

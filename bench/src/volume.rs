@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -30,18 +31,7 @@ pub fn create(dir: &Path, size: u64) -> Result<VolumeFile, Box<dyn Error>> {
     drop(file);
     luks_format(&path, "luks1", &["--align-payload", "4096"])?;
     let file = FileDevice::open(&path, Access::ReadWriteExclusive)?;
-    let mut chunk = vec![0; 1 << 20];
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    for offset in (HEADER..HEADER + size).step_by(chunk.len()) {
-        for word in chunk.chunks_exact_mut(8) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_le_bytes());
-        }
-        let len = (HEADER + size - offset).min(chunk.len() as u64) as usize;
-        file.write_at(offset, &chunk[..len])?;
-    }
+    fill(&file, HEADER..HEADER + size)?;
     file.flush()?;
     let volume = VolumeFile { path, size };
     let found = volume.open()?.size();
@@ -49,6 +39,23 @@ pub fn create(dir: &Path, size: u64) -> Result<VolumeFile, Box<dyn Error>> {
         return Err(format!("the volume holds {found} bytes instead of {size}").into());
     }
     Ok(volume)
+}
+
+/// Fills a range with bytes that nobody can take for zeros, or for a hole.
+pub fn fill(file: &FileDevice, range: Range<u64>) -> Result<(), Box<dyn Error>> {
+    let mut chunk = vec![0; 1 << 20];
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for offset in range.clone().step_by(chunk.len()) {
+        for word in chunk.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let len = (range.end - offset).min(chunk.len() as u64) as usize;
+        file.write_at(offset, &chunk[..len])?;
+    }
+    Ok(())
 }
 
 /// Has cryptsetup make a volume, with its passphrase.

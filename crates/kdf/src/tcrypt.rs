@@ -54,7 +54,7 @@ const fn veracrypt(hash: Hash, iterations: u32, boot: bool) -> Derivation {
     Derivation { family: Family::VeraCrypt, hash, iterations, boot }
 }
 
-/// All of them: TrueCrypt's, which cost next to nothing, and then VeraCrypt's, whose default is the first.
+/// All of them: TrueCrypt's, which cost next to nothing, and then VeraCrypt's, whose default is the first. The last takes the longest.
 const DERIVATIONS: [Derivation; 14] = [
     truecrypt(Hash::Ripemd160, 2000, false),
     truecrypt(Hash::Ripemd160, 1000, true),

@@ -8,7 +8,7 @@ use super::key::TargetArgs;
 use super::open::VolumeType;
 use super::secrets::{KeyslotArgs, PassphraseArgs};
 use super::size::parse_size;
-use super::tcrypt::TcryptTargetArgs;
+use super::tcrypt::{NarrowArgs, TcryptTargetArgs};
 
 /// Show what a volume's header says. Needs no passphrase, but for TrueCrypt and VeraCrypt, and writes nothing.
 #[derive(Args, Debug)]
@@ -18,7 +18,8 @@ Examples:
   atrest info --json secret.img
   atrest info --metadata secret.img
   atrest info --header head.img /dev/sdx1
-  atrest info --type veracrypt container.hc        # asks for the password: nothing can be told without it")]
+  atrest info --type veracrypt container.hc        # asks for the password: nothing can be told without it
+  atrest info --type veracrypt --hash sha512 --cipher aes container.hc     # tries less")]
 pub struct InfoArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -33,6 +34,8 @@ pub struct InfoArgs {
     pub for_memory: Option<u64>,
     #[command(flatten)]
     pub foreign: TcryptTargetArgs,
+    #[command(flatten)]
+    pub narrow: NarrowArgs,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
 }
@@ -122,6 +125,8 @@ pub struct HeaderRestoreArgs {
     pub replace_other_volume: bool,
     #[command(flatten)]
     pub foreign: TcryptTargetArgs,
+    #[command(flatten)]
+    pub narrow: NarrowArgs,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
 }

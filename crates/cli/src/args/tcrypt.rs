@@ -67,10 +67,32 @@ pub struct TcryptTargetArgs {
     pub tcrypt: TcryptArgs,
 }
 
+/// What is tried of a header that tells nothing.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "TrueCrypt and VeraCrypt (--type tcrypt)")]
+pub struct NarrowArgs {
+    /// Try only the ciphers and cascades that have this in their name.
+    #[arg(long, short = 'c', value_name = "NAME")]
+    pub cipher: Option<String>,
+    /// Try only the derivations that have this in their hash's name.
+    #[arg(long, value_name = "HASH")]
+    pub hash: Option<String>,
+}
+
+impl NarrowArgs {
+    /// Whether nothing is said.
+    pub fn are_none(&self) -> bool {
+        self.cipher.is_none() && self.hash.is_none()
+    }
+}
+
 /// The password that a volume of TrueCrypt or VeraCrypt gets instead.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "TrueCrypt and VeraCrypt (--type tcrypt)")]
 pub struct ChangedTcryptArgs {
+    /// With the old password try only the derivations that have this in their hash's name. --hash is the new one's.
+    #[arg(long, value_name = "HASH")]
+    pub old_hash: Option<String>,
     /// Mix this key file into the new password. Those of the old one are left out.
     #[arg(long, value_name = "PATH")]
     pub new_tcrypt_keyfile: Vec<PathBuf>,

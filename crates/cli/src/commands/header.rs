@@ -27,7 +27,7 @@ use crate::output::{Output, path_text};
 const MAX_BACKUP: u64 = 256 << 20;
 
 pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
-    veracrypt::refuse_others(&args.foreign)?;
+    veracrypt::refuse_others(&args.foreign, &args.narrow)?;
     if !foreign::is_tcrypt(args.foreign.kind) && flash::is_flash(&args.target) {
         return flash::info(args, output);
     }
@@ -184,7 +184,7 @@ pub fn backup(args: &HeaderBackupArgs, output: &Output) -> Result<(), Failure> {
 
 pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure> {
     flash::refuse_store(args.target.store.is_some())?;
-    veracrypt::refuse_others(&args.foreign)?;
+    veracrypt::refuse_others(&args.foreign, &args.narrow)?;
     if foreign::is_tcrypt(args.foreign.kind) {
         return veracrypt::restore(args, output);
     }

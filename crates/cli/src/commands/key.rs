@@ -294,7 +294,7 @@ fn existing_passphrase(
 }
 
 pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
-    veracrypt::refuse_others(&args.foreign)?;
+    veracrypt::refuse_others_of_change(args)?;
     if foreign::is_tcrypt(args.foreign.kind) {
         return veracrypt::change(args, output);
     }

@@ -19,9 +19,9 @@ use super::target::{contents, known_contents, open_device, write_private};
 use crate::args::format::FormatArgs;
 use crate::args::header::{HeaderRestoreArgs, InfoArgs};
 use crate::args::key::{KeyChangeArgs, TargetArgs};
-use crate::args::open::{UnlockArgs, VolumeType};
+use crate::args::open::{PlainArgs, UnlockArgs, VolumeType};
 use crate::args::secrets::{PassphraseArgs, SecretArgs};
-use crate::args::tcrypt::{NewTcryptArgs, TcryptTargetArgs};
+use crate::args::tcrypt::{ChangedTcryptArgs, NarrowArgs, NewTcryptArgs, TcryptTargetArgs};
 use crate::failure::Failure;
 use crate::output::{Output, path_text};
 use crate::progress;
@@ -38,8 +38,11 @@ pub fn refuse_options(args: &NewTcryptArgs) -> Result<(), Failure> {
 }
 
 /// Refuses types that the commands on headers do not know, and what they are not told of LUKS.
-pub fn refuse_others(args: &TcryptTargetArgs) -> Result<(), Failure> {
+pub fn refuse_others(args: &TcryptTargetArgs, narrow: &NarrowArgs) -> Result<(), Failure> {
     match args.kind {
+        VolumeType::Luks if !narrow.are_none() => {
+            Err(Failure::parameters("--hash and --cipher are for --type tcrypt, truecrypt and veracrypt"))
+        }
         VolumeType::Luks if args.tcrypt.are_none() => Ok(()),
         VolumeType::Luks => Err(Failure::parameters(
             "--tcrypt-… and --veracrypt-… are for --type tcrypt, truecrypt and veracrypt",
@@ -47,6 +50,26 @@ pub fn refuse_others(args: &TcryptTargetArgs) -> Result<(), Failure> {
         kind if foreign::is_tcrypt(kind) => Ok(()),
         _ => Err(Failure::parameters("a volume of this type has no header")),
     }
+}
+
+/// Refuses what only the change of such a volume's password is told.
+pub fn refuse_others_of_change(args: &KeyChangeArgs) -> Result<(), Failure> {
+    let changed = &args.changed;
+    let is_told = !changed.new_tcrypt_keyfile.is_empty() || changed.new_veracrypt_pim.is_some();
+    match args.foreign.kind {
+        VolumeType::Luks if is_told => Err(Failure::parameters(
+            "--new-tcrypt-keyfile and --new-veracrypt-pim are for --type tcrypt, truecrypt and veracrypt",
+        )),
+        VolumeType::Luks if changed.old_hash.is_some() => {
+            Err(Failure::parameters("--old-hash is for --type tcrypt, truecrypt and veracrypt"))
+        }
+        _ => refuse_others(&args.foreign, &NarrowArgs::default()),
+    }
+}
+
+/// What is tried with the old password.
+fn old_header(changed: &ChangedTcryptArgs) -> NarrowArgs {
+    NarrowArgs { hash: changed.old_hash.clone(), cipher: None }
 }
 
 /// A LUKS volume has these, and a VeraCrypt volume has not.
@@ -139,9 +162,10 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
 }
 
 /// What `open` would be told to open the volume.
-fn unlocked_by(foreign: &TcryptTargetArgs, passphrase: &PassphraseArgs) -> UnlockArgs {
+fn unlocked_by(foreign: &TcryptTargetArgs, narrow: &NarrowArgs, passphrase: &PassphraseArgs) -> UnlockArgs {
     UnlockArgs {
         kind: foreign.kind,
+        plain: PlainArgs { cipher: narrow.cipher.clone(), hash: narrow.hash.clone(), ..PlainArgs::default() },
         tcrypt: foreign.tcrypt.clone(),
         secret: SecretArgs {
             passphrase: passphrase.clone(),
@@ -167,11 +191,12 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
             "a volume of this type has one password: --keep-passphrase, --key-slot and --new-key-slot are not for it",
         ));
     }
+    let unlock = unlocked_by(&args.foreign, &old_header(&args.changed), &args.passphrase);
     let wanted = args.pbkdf.hash.as_deref().map(hash).transpose()?;
     let held = held(&args.target, true)?;
     let (old, new) = (Source::from(&args.passphrase), Source::from(&args.new));
     refuse_sharing_stdin(&old, &new)?;
-    let opened = foreign::header(path, &held, &unlocked_by(&args.foreign, &args.passphrase), output)?;
+    let opened = foreign::header(path, &held, &unlock, output)?;
     let passphrase = new.read_new("New password", output)?;
     let new = NewPassword {
         passphrase: &passphrase,
@@ -192,7 +217,8 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
 pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let held = held(&args.target, false)?;
-    let opened = foreign::header(path, &held, &unlocked_by(&args.foreign, &args.passphrase), output)?;
+    let unlock = unlocked_by(&args.foreign, &args.narrow, &args.passphrase);
+    let opened = foreign::header(path, &held, &unlock, output)?;
     let (header, derivation) = (opened.header(), opened.derivation());
     let program = match header.magic {
         Magic::TrueCrypt => "TrueCrypt",
@@ -242,7 +268,7 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
     let path = &args.target.path;
     let held = held(&args.target, true)?;
     let foreign = &args.foreign;
-    let unlock = unlocked_by(foreign, &args.passphrase);
+    let unlock = unlocked_by(foreign, &args.narrow, &args.passphrase);
     if foreign.tcrypt.tcrypt_system {
         return Err(Failure::parameters("the header of an encrypted system is restored by its rescue disk"));
     }

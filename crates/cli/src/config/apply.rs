@@ -63,6 +63,10 @@ pub fn apply(command: &mut Command, config: &Config, output: &Output) -> Result<
         Command::Info(args) => {
             names.target(&mut args.target, Works, |volume| {
                 kind(&mut args.foreign.kind, volume)?;
+                if commands::foreign::is_tcrypt(args.foreign.kind) {
+                    fill(&mut args.narrow.cipher, volume.text("cipher").map(str::to_owned));
+                    fill(&mut args.narrow.hash, volume.text("hash").map(str::to_owned));
+                }
                 passphrase(&mut args.passphrase, volume)
             })?;
             names.identify(&mut args.passphrase, &args.target.path, args.target.header.as_deref())?;
@@ -329,6 +333,9 @@ impl<'a> Names<'a> {
                 self.target(&mut args.target, Works, |volume| {
                     store = volume.path("store");
                     kind(&mut of, volume)?;
+                    if commands::foreign::is_tcrypt(of) {
+                        fill(&mut args.changed.old_hash, volume.text("hash").map(str::to_owned));
+                    }
                     passphrase(&mut args.passphrase, volume)
                 })?;
                 fill(&mut args.target.store, store);

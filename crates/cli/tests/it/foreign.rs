@@ -179,6 +179,54 @@ fn a_veracrypt_volume_is_made_changed_saved_and_restored() {
 }
 
 #[test]
+fn whoever_knows_how_a_header_was_made_has_less_tried() {
+    let scratch = with_letter();
+    scratch.file("changed", b"another one");
+    let words = |line: &str| -> Ran { scratch.atrest(&line.split(' ').collect::<Vec<_>>()) };
+    words("format vol --type veracrypt --size 900K --cipher twofish-aes --hash sha256 --veracrypt-pim 1 --key-file password").ok();
+    let how = "--type veracrypt --veracrypt-pim 1 --key-file password";
+    words(&format!("info vol {how} --hash sha256 -c twofish-aes")).ok();
+    for other in ["--hash sha512", "--hash sha256 --cipher serpent"] {
+        words(&format!("info vol {how} {other}")).fails(2, "nothing here opens with this password");
+        words(&format!("header restore vol {how} --tcrypt-backup --yes {other}"))
+            .fails(2, "nothing here opens with this password");
+    }
+    words(&format!("header restore vol {how} --tcrypt-backup --yes --hash sha256 --cipher twofish")).ok();
+    let change = format!("key change vol {how} --new-key-file changed --new-veracrypt-pim 1 --hash sha512");
+    words(&format!("{change} --old-hash whirlpool")).fails(2, "nothing here opens with this password");
+    words(&format!("{change} --old-hash sha256")).ok();
+    words(&format!("info vol {how} --hash sha256")).fails(2, "nothing here opens with this password");
+    let changed = "--type veracrypt --veracrypt-pim 1 --key-file changed";
+    words(&format!("info vol {changed} --hash sha512")).ok();
+    // A name that none has is no wrong password. LUKS says itself how it was made.
+    words(&format!("info vol {changed} --hash md5")).fails(1, "--hash and --cipher take a part of a name");
+    words("info vol --hash sha512").fails(1, "--hash and --cipher are for --type tcrypt");
+    words("header restore vol saved -c aes").fails(1, "--hash and --cipher are for --type tcrypt");
+    words("key change vol --old-hash sha512").fails(1, "--old-hash is for --type tcrypt");
+    words("key change vol --new-veracrypt-pim 1").fails(1, "--new-veracrypt-pim are for --type tcrypt");
+    // What the configuration says of a volume counts here as it does in `open`.
+    for (hash, opens) in [("sha512", true), ("whirlpool", false)] {
+        let volume = scratch.path("vol");
+        let config = format!(
+            "[volumes.box]\npath = \"{}\"\ntype = \"veracrypt\"\nhash = \"{hash}\"\n",
+            volume.display()
+        );
+        scratch.file("config.toml", config.as_bytes());
+        let told = words("--config config.toml info box --veracrypt-pim 1 --key-file changed");
+        let change = words(
+            "--config config.toml key change box --veracrypt-pim 1 --key-file changed --new-key-file changed --new-veracrypt-pim 1",
+        );
+        for ran in [told, change] {
+            if opens {
+                ran.ok();
+            } else {
+                ran.fails(2, "nothing here opens with this password");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_dump_is_that_of_cryptsetup() {
     let scratch = with_letter();
     symlink(env!("CARGO_BIN_EXE_atrest"), scratch.path("cryptsetup")).expect("a link");
