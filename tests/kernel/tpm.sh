@@ -77,5 +77,5 @@ echo "again /dev/vda none luks" > /tmp/crypttab
 status=0
 /tmp/atrest unlock --no-questions --crypttab /tmp/crypttab > /tmp/out 2>&1 < /dev/null || status=$?
 [ "$status" != 0 ] || fail "it opens in another state"
-says "PCR 15 of the TPM has changed since it was enrolled"
+says "the PCRs 7+15 of the TPM have changed since it was enrolled"
 good "once a root is open"
