@@ -220,9 +220,8 @@ fn table(names: &[String], spent: &[Spent], alone: usize, report: &mut Report) {
     );
     let (identity, client) = (&spent[2], spent[0].others);
     report.line(&format!(
-        "Three ciphers that take as long as they do alone, and NBD as long as it does with the identity mapper, would give {:.2} \
-         elapsed and {:.2} of the cores' time. With a server that takes no time but that of its ciphers it would be {:.2}: \
-         the rest is the client's.",
+        "If the ciphers took as long as alone, and NBD as long as with the identity mapper, {:.2} would be the ratio, and {:.2} that of the \
+         cores' time. If the server took no time but that of its ciphers, {:.2} would be the latter. The client takes the rest.",
         ciphers / (ciphers + elapsed(identity)),
         busy / (busy + identity.own + identity.others),
         busy / (busy + client),
