@@ -121,7 +121,9 @@ class Volumes:
         return image
 
     def enrol(self, image: pathlib.Path, *words, port: int, key: pathlib.Path | None = None) -> None:
-        env = {**os.environ, "ATREST_TPM": f"tcp:127.0.0.1:{port}", "ATREST_FIDO2": f"unix:{key}"}
+        env = {**os.environ, "ATREST_TPM": f"tcp:127.0.0.1:{port}"}
+        if key:
+            env["ATREST_FIDO2"] = f"unix:{key}"
         run(self.atrest, "key", "add", image, "--key-file", self.key, *words, env=env)
 
     def sharing(self, name: str, first: str = "tpm2", *, port: int, key: pathlib.Path | None = None) -> pathlib.Path:

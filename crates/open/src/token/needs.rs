@@ -9,6 +9,7 @@ impl Token {
     }
 }
 
+/// What opens the keyslots of a token of this type and text, which may name a key of the kernel's keyring.
 // The text counts for the kinds alone that are built in.
 #[cfg_attr(
     not(any(
@@ -20,7 +21,6 @@ impl Token {
     )),
     expect(unused_variables)
 )]
-/// What opens the keyslots of a token of this type and text, which may name a key of the kernel's keyring.
 pub(super) fn of(kind: &str, text: &str, key_description: Option<&str>) -> String {
     match kind {
         keyring::KIND_NAME => match key_description {

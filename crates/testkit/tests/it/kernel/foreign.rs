@@ -13,6 +13,8 @@ use atrest_testkit::oracle::Program;
 use atrest_testkit::tcrypt::{CHAINS, Tcrypt};
 use atrest_testkit::{Campaign, Random, Scratch};
 
+use super::put_programs;
+
 /// Methods of BitLocker, and bytes of a sector. The image of FileVault comes beside them. Of each cipher one is the sample, by turns.
 const ELEPHANT: &[(u16, u32)] = &[(0x8000, 512), (0x8001, 512)];
 const CBC: &[(u16, u32)] = &[(0x8002, 512), (0x8003, 512), (0x8002, 4096)];
@@ -25,10 +27,7 @@ const DRIVE: (usize, [usize; 2], usize) = (4 << 20, [1 << 20, 2 << 20], 256 << 1
 #[test]
 fn volumes_of_other_systems_are_mapped_as_cryptsetup_maps_them() {
     let share = Scratch::new();
-    let program = share.path("atrest");
-    Program::named("strip").arg("-o").arg(&program).arg(binary()).ok();
-    let unwind = Program::named("cc").words("-print-file-name=libgcc_s.so.1").ok().text();
-    fs::copy(unwind.trim(), share.path("libgcc_s.so.1")).expect("copy the unwinder");
+    put_programs(&share, &[("atrest", binary())]);
     let chosen = |what, all| Campaign::matrix(what, 1).chosen(all);
     let mut volumes = Vec::new();
     for (method, sector) in [

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use atrest_testkit::atrest::{VolumeFile, binary, write_key};
 use atrest_testkit::kernel::Kernel;
-use atrest_testkit::oracle::Program;
 use atrest_testkit::{Campaign, Random, Scratch};
+
+use super::put_programs;
 
 /// Volumes by name, with the options of `format`; without any it is plain, and has no header. The first ones are the sample.
 const VOLUMES: &[(&str, &str)] = &[
@@ -68,10 +69,7 @@ fn mappings_are_those_of_cryptsetup() {
     let share = Scratch::new();
     let key = write_key(share.as_path(), "key", &Random::new(5).bytes(256));
     write_key(share.as_path(), "second", b"battery staple");
-    let program = share.path("atrest");
-    Program::named("strip").arg("-o").arg(&program).arg(binary()).ok();
-    let unwind = Program::named("cc").words("-print-file-name=libgcc_s.so.1").ok().text();
-    fs::copy(unwind.trim(), share.path("libgcc_s.so.1")).expect("copy the unwinder");
+    put_programs(&share, &[("atrest", binary())]);
 
     let (volumes, ways) = if Campaign::is_full() { (VOLUMES.len(), usize::MAX) } else { SAMPLE };
     let tagged = if Campaign::is_full() { TAGGED } else { &TAGGED[..1] };

@@ -4,8 +4,9 @@ use std::fs;
 
 use atrest_testkit::atrest::{binary, write_key};
 use atrest_testkit::kernel::Kernel;
-use atrest_testkit::oracle::Program;
 use atrest_testkit::{Campaign, Random, Scratch};
+
+use super::put_programs;
 
 /// What is done to a volume. One by turns is the sample.
 const KINDS: [&str; 5] = ["key", "encrypt", "cipher", "decrypt", "sector"];
@@ -17,10 +18,7 @@ const WHOLE: (u32, u32) = (60, 16);
 fn a_mapping_follows_the_reencryption_of_its_volume_as_with_cryptsetup() {
     let share = Scratch::new();
     write_key(share.as_path(), "key", &Random::new(8).bytes(64));
-    let program = share.path("atrest");
-    Program::named("strip").arg("-o").arg(&program).arg(binary()).ok();
-    let unwind = Program::named("cc").words("-print-file-name=libgcc_s.so.1").ok().text();
-    fs::copy(unwind.trim(), share.path("libgcc_s.so.1")).expect("copy the unwinder");
+    put_programs(&share, &[("atrest", binary())]);
     let kinds = Campaign::matrix("kinds of re-encryption that a mapping follows", 1).chosen(&KINDS);
     let lines: String = kinds.iter().map(|kind| format!("{kind} {kind}\n")).collect();
     fs::write(share.path("rewritten"), lines).expect("write the list");

@@ -7,6 +7,8 @@ use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::Program;
 use atrest_testkit::{Campaign, Random, Scratch};
 
+use super::put_programs;
+
 /// Options of format and open, of format alone, and of open alone.
 const INTEGRITY: &[(&str, &str, &str)] = &[
     ("", "", ""),
@@ -43,10 +45,7 @@ const SIZE: usize = 4 << 20;
 fn mappings_of_integrity_and_verity_are_those_of_debians_tools() {
     let share = Scratch::new();
     fs::write(share.path("key"), Random::new(5).bytes(64)).expect("write a key");
-    let program = share.path("atrest");
-    Program::named("strip").arg("-o").arg(&program).arg(binary()).ok();
-    let unwind = Program::named("cc").words("-print-file-name=libgcc_s.so.1").ok().text();
-    fs::copy(unwind.trim(), share.path("libgcc_s.so.1")).expect("copy the unwinder");
+    put_programs(&share, &[("atrest", binary())]);
     let mut kernel = Kernel::script("stacked.sh").share(share.as_path());
     for name in ["a", "b", "c"] {
         let image = share.path(name);

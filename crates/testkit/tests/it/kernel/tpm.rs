@@ -4,8 +4,10 @@ use std::fs;
 
 use atrest_testkit::atrest::{VolumeFile, atrest, binary, init_binary, write_key};
 use atrest_testkit::kernel::Kernel;
-use atrest_testkit::oracle::{Program, tool};
+use atrest_testkit::oracle::tool;
 use atrest_testkit::{Scratch, Swtpm};
+
+use super::put_programs;
 
 const COST: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 /// For a security key that nobody has.
@@ -15,12 +17,7 @@ const ABSENT: &str = r#"{"type":"systemd-fido2","keyslots":["0"],"fido2-credenti
 #[test]
 fn a_tpm_opens_the_root_at_boot_before_anybody_waits_for_a_security_key() {
     let share = Scratch::new();
-    for program in [binary(), init_binary()] {
-        let name = program.file_name().expect("a name");
-        Program::named("strip").arg("-o").arg(share.path(name)).arg(&program).ok();
-    }
-    let unwind = Program::named("cc").words("-print-file-name=libgcc_s.so.1").ok().text();
-    fs::copy(unwind.trim(), share.path("libgcc_s.so.1")).expect("copy the unwinder");
+    put_programs(&share, &[("atrest", binary()), ("atrest-init", init_binary())]);
     fs::copy(tool("script"), share.path("script")).expect("copy script");
 
     let key = write_key(share.as_path(), "key", b"correct horse");

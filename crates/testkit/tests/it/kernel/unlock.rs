@@ -7,6 +7,8 @@ use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::{Program, tool};
 use atrest_testkit::{Random, Scratch};
 
+use super::put_programs;
+
 const COST: &str = "--yes --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 
 #[test]
@@ -14,12 +16,7 @@ fn volumes_are_unlocked_at_boot() {
     let share = Scratch::new();
     let key = write_key(share.as_path(), "key", &Random::new(9).bytes(256));
     let typed = write_key(share.as_path(), "second", b"battery staple");
-    for program in [binary(), init_binary()] {
-        let name = program.file_name().expect("a name");
-        Program::named("strip").arg("-o").arg(share.path(name)).arg(&program).ok();
-    }
-    let unwind = Program::named("cc").words("-print-file-name=libgcc_s.so.1").ok().text();
-    fs::copy(unwind.trim(), share.path("libgcc_s.so.1")).expect("copy the unwinder");
+    put_programs(&share, &[("atrest", binary()), ("atrest-init", init_binary())]);
     // A terminal for whoever types; it needs nothing but the C library.
     fs::copy(tool("script"), share.path("script")).expect("copy script");
 
