@@ -146,6 +146,7 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
         successor: 10,
         tags: [6; 32],
         blocks: 1000,
+        journal: None,
         extents: vec![run(0, 20, true), run(300, 2, false), run(5, 1, false)],
         operations: vec![
             Operation::SnapshotAdded { id: 9, name: name.clone(), checkpoint: 7, salt },
@@ -183,13 +184,14 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
         window: 4,
         trusted: true,
         blocks: 1000,
+        journal: None,
         map,
         keys: keys_of,
         snapshots,
     };
     let (_, sealed) = seal_root(keys(), prelude(Kind::Checkpoint, 9, 0, 0), &root).expect("a root");
     let root = opened_root(&sealed);
-    let record = Record { closed: true, format: [1; 16], number: 9, chain, session: [2; 12] };
+    let record = Record { closed: true, format: [1; 16], number: 9, chain, journal: None, session: [2; 12] };
     vec![
         ("prelude", [&[0, 9][..], &keys().seal(&prelude(Kind::Log, 9, 3, 40)).1].concat()),
         ("log", [&[1, 9, 3][..], &log].concat()),

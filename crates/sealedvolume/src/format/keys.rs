@@ -8,6 +8,7 @@ use atrest_cipher::aead::{Aead as _, Aes256Gcm, ChaCha20Poly1305};
 use atrest_kdf::Prf;
 use atrest_secret::{VolumeKey, constant_time_eq};
 
+use super::journal::JournalKeys;
 use super::prelude::{PRELUDE_LEN, Prelude};
 use super::{Chain, FormatError, FormatId, OtherKey, TAG_LEN};
 
@@ -15,6 +16,7 @@ const OBJECT: &[u8] = b"atrest sealed volume 1 object";
 /// Whether two keys are the same is asked of what they make of this.
 const CHECK: &[u8] = b"atrest sealed volume 1 check";
 const CHAIN: &[u8] = b"atrest sealed volume 1 chain";
+const JOURNAL: &[u8] = b"atrest sealed volume 1 journal";
 
 /// How objects are sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,10 +166,23 @@ impl Keys {
         Ok(*of.chain.whole(&[before, &prelude.encode(of.derive(prelude).1), summary]))
     }
 
+    /// The key of the volume's journals that were begun in a key epoch.
+    ///
+    /// # Errors
+    /// [`FormatError::Key`] if the key of that epoch is not here.
+    pub fn journal(&self, epoch: u32) -> Result<JournalKeys, FormatError> {
+        let key = self.at_place(self.own.format, epoch)?;
+        Ok(JournalKeys { format: key.format, epoch, prf: Prf::new(&key.objects.expand::<32>(&[JOURNAL])) })
+    }
+
     fn of(&self, prelude: &Prelude) -> Result<&OneKey, FormatError> {
+        self.at_place(prelude.format, prelude.epoch)
+    }
+
+    fn at_place(&self, format: FormatId, epoch: u32) -> Result<&OneKey, FormatError> {
         core::iter::once(&self.own)
             .chain(self.others.iter())
-            .find(|key| (key.format, key.epoch) == (prelude.format, prelude.epoch))
+            .find(|key| (key.format, key.epoch) == (format, epoch))
             .ok_or(FormatError::Key)
     }
 }
@@ -188,7 +203,7 @@ enum Cipher {
 
 impl ObjectCipher {
     #[allow(clippy::expect_used, reason = "the key is half of 64 bytes, which is what both ciphers take")]
-    fn new(aead: Aead, key: &[u8]) -> Self {
+    pub(super) fn new(aead: Aead, key: &[u8]) -> Self {
         Self(match aead {
             Aead::Aes256Gcm => Cipher::Gcm(Box::new(Aes256Gcm::new(key).expect("32 bytes"))),
             Aead::ChaCha20Poly1305 => Cipher::ChaCha(Box::new(ChaCha20Poly1305::new(key).expect("32 bytes"))),
@@ -206,6 +221,16 @@ impl ObjectCipher {
             Cipher::ChaCha(cipher) => cipher.seal(&nonce, associated, data),
         }
         .map_err(|_| FormatError::Limit)
+    }
+
+    /// Encrypts in place all that this key is for, and returns the tag.
+    pub(super) fn seal_whole(&self, data: &mut [u8]) -> Result<[u8; TAG_LEN], FormatError> {
+        self.seal(Part::Block(0), &[], data)
+    }
+
+    /// Decrypts in place all that this key is for.
+    pub(super) fn open_whole(&self, data: &mut [u8], tag: &[u8; TAG_LEN]) -> Result<(), FormatError> {
+        self.open(Part::Block(0), &[], data, tag)
     }
 
     /// Decrypts a part in place. If its tag does not fit, `data` is zeros.

@@ -5,6 +5,7 @@
 
 mod counts;
 mod error;
+mod journal;
 mod keys;
 mod log;
 pub mod names;
@@ -15,13 +16,17 @@ mod root;
 mod summary;
 
 pub use error::FormatError;
+pub use journal::{
+    JOURNAL_HEAD, JournalHead, JournalKeys, JournalMark, JournalRecord, MOST_RECORDS, RECORD_FRONT, RecordFront,
+    most_room,
+};
 pub use keys::{Aead, Keys, ObjectCipher, Part};
 pub use log::{
     BLOCK_SEALED, LogObject, SealedLog, log_len, open_block, open_log, open_log_front, seal_log, slot_offset,
 };
 pub use node::{FANOUT, Node, Run, node_place, open_node, seal_node, span};
 pub use prelude::{Kind, PRELUDE_LEN, Prelude};
-pub use record::Record;
+pub use record::{JournalPoint, Record, half};
 pub use root::{OtherKey, Root, SnapshotRef, open_root, seal_root};
 pub use summary::{Extent, Operation, Summary};
 

@@ -8,9 +8,14 @@ use atrest_secret::{VolumeKey, wipe};
 use super::log::{open_sealed, put_sealed};
 use super::prelude::{PRELUDE_LEN, Prelude};
 use super::{
-    Aead, Chain, FormatError, FormatId, Keys, Kind, MOST_BLOCKS, MOST_KEYS, MOST_LEVEL, MOST_NODE,
+    Aead, Chain, FormatError, FormatId, JournalMark, Keys, Kind, MOST_BLOCKS, MOST_KEYS, MOST_LEVEL, MOST_NODE,
     MOST_NUMBER, MOST_ROOT, MOST_SNAPSHOTS, MOST_WINDOW, Part, TAG_LEN, summary,
 };
+
+/// Flag of a root: the volume was made with a trusted store.
+const TRUSTED: u8 = 1;
+/// Flag of a root: a journal is in use.
+const JOURNAL: u8 = 2;
 
 /// The state of a volume after a log object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub struct Root {
     pub trusted: bool,
     /// Size of the volume in blocks.
     pub blocks: u64,
+    /// The journal that is in use.
+    pub journal: Option<JournalMark>,
     /// The highest node of the map, the first of its level. Without one all blocks read as zeros, as those behind it do.
     pub map: Option<Prelude>,
     /// Keys of objects that the volume's present key has not made, by their volume and epoch.
@@ -177,8 +184,11 @@ fn encode(root: &Root) -> Result<Clear, FormatError> {
     out.extend_from_slice(&root.session);
     out.extend_from_slice(&root.ordinal.to_le_bytes());
     out.push(root.window);
-    out.push(root.trusted.into());
+    out.push(u8::from(root.trusted) | if root.journal.is_some() { JOURNAL } else { 0 });
     out.extend_from_slice(&root.blocks.to_le_bytes());
+    if root.journal.is_some() {
+        out.extend_from_slice(&JournalMark::encode(root.journal));
+    }
     match &root.map {
         None => out.push(0),
         Some(node) => {
@@ -224,12 +234,16 @@ fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
     let (chain, successor, session, ordinal) =
         (reader.array()?, reader.le64()?, reader.array()?, reader.le64()?);
     let window = reader.u8()?;
-    let trusted = match reader.u8()? {
-        0 => false,
-        1 => true,
-        _ => return Err(FormatError::Layout),
-    };
+    let flags = reader.u8()?;
+    if flags & !(TRUSTED | JOURNAL) != 0 {
+        return Err(FormatError::Layout);
+    }
+    let trusted = flags & TRUSTED != 0;
     let blocks = reader.le64()?;
+    let journal = match flags & JOURNAL {
+        0 => None,
+        _ => Some(JournalMark::decode(&mut reader)?.ok_or(FormatError::Layout)?),
+    };
     if stated != number || successor <= number || successor > MOST_NUMBER {
         return Err(FormatError::Limit);
     }
@@ -258,7 +272,7 @@ fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
         snapshots.push(snapshot);
     }
     reader.finish()?;
-    Ok(Root { number, chain, successor, session, ordinal, window, trusted, blocks, map, keys, snapshots })
+    Ok(Root { number, chain, successor, session, ordinal, window, trusted, blocks, journal, map, keys, snapshots })
 }
 
 fn top(reader: &mut Reader<'_>) -> Result<Prelude, FormatError> {

@@ -2,7 +2,7 @@
 
 use atrest_codec::{Le, Reader, encode};
 
-use super::{Chain, FormatError, FormatId, MOST_BLOCKS, MOST_NUMBER, counts};
+use super::{Chain, FormatError, FormatId, JournalMark, MOST_BLOCKS, MOST_NUMBER, counts};
 
 /// Bytes before the extents.
 const FIXED: usize = 128;
@@ -24,6 +24,8 @@ pub struct Summary {
     pub tags: [u8; 32],
     /// Size of the volume in blocks.
     pub blocks: u64,
+    /// The journal that is in use.
+    pub journal: Option<JournalMark>,
     /// Addresses in the order in which they are applied. Slots run on over those that are no trims.
     pub extents: Vec<Extent>,
     /// What changes beside the blocks.
@@ -92,17 +94,9 @@ impl Summary {
         let numbers = (Le(self.ordinal), Le(self.before), Le(self.successor));
         let sizes = (Le(self.blocks), Le(extents), Le(operations));
         let fixed: [u8; FIXED] =
-            encode(([u8::from(self.begin)], [0; 7], numbers, self.before_chain, self.tags, sizes, [0; 16]));
+            encode(([u8::from(self.begin)], [0; 7], numbers, self.before_chain, self.tags, sizes, JournalMark::encode(self.journal)));
         let mut out = fixed.to_vec();
-        let mut end = 0_u64;
-        for extent in &self.extents {
-            let distance =
-                extent.start.cast_signed().checked_sub(end.cast_signed()).ok_or(FormatError::Limit)?;
-            let doubled = extent.len.checked_mul(2).ok_or(FormatError::Limit)?;
-            counts::put(&mut out, counts::zigzag(distance));
-            counts::put(&mut out, doubled | u64::from(extent.trim));
-            end = extent.start.checked_add(extent.len).ok_or(FormatError::Limit)?;
-        }
+        put_extents(&mut out, &self.extents)?;
         for operation in &self.operations {
             match operation {
                 Operation::SnapshotAdded { id, name, checkpoint, salt } => {
@@ -147,11 +141,11 @@ impl Summary {
         let (ordinal, before, successor) = (reader.le64()?, reader.le64()?, reader.le64()?);
         let (before_chain, tags) = (reader.array()?, reader.array()?);
         let (blocks, extent_count, operation_count) = (reader.le64()?, reader.le32()?, reader.le32()?);
-        reader.zeros(16)?;
+        let journal = JournalMark::decode(&mut reader)?;
         if before >= number || successor <= number || successor > MOST_NUMBER || blocks > MOST_BLOCKS {
             return Err(FormatError::Limit);
         }
-        let extents = Self::extents(&mut reader, extent_count, blocks, slots)?;
+        let extents = take_extents(&mut reader, extent_count, blocks, slots)?;
         let mut operations = Vec::new();
         for _ in 0..operation_count {
             operations.push(Self::operation(&mut reader)?);
@@ -160,33 +154,7 @@ impl Summary {
         if begin && !(extents.is_empty() && operations.is_empty()) {
             return Err(FormatError::Layout);
         }
-        Ok(Self { begin, ordinal, before, before_chain, successor, tags, blocks, extents, operations })
-    }
-
-    fn extents(
-        reader: &mut Reader<'_>,
-        count: u32,
-        blocks: u64,
-        slots: u32,
-    ) -> Result<Vec<Extent>, FormatError> {
-        // Nothing is set aside for what the count promises: each extent takes two bytes or more of what is there.
-        let mut extents = Vec::new();
-        let (mut end, mut stored) = (0_u64, 0_u64);
-        for _ in 0..count {
-            let distance = counts::unzigzag(counts::take(reader)?);
-            let both = counts::take(reader)?;
-            let start = end.checked_add_signed(distance).ok_or(FormatError::Limit)?;
-            let (len, trim) = (both >> 1, both & 1 == 1);
-            end = start.checked_add(len).ok_or(FormatError::Limit)?;
-            if len == 0 || end > blocks {
-                return Err(FormatError::Limit);
-            }
-            if !trim {
-                stored = stored.checked_add(len).ok_or(FormatError::Limit)?;
-            }
-            extents.push(Extent { start, len, trim });
-        }
-        if stored == u64::from(slots) { Ok(extents) } else { Err(FormatError::Layout) }
+        Ok(Self { begin, ordinal, before, before_chain, successor, tags, blocks, journal, extents, operations })
     }
 
     fn operation(reader: &mut Reader<'_>) -> Result<Operation, FormatError> {
@@ -208,6 +176,46 @@ impl Summary {
             _ => Err(FormatError::Layout),
         }
     }
+}
+
+/// Appends extents, in their order.
+pub(super) fn put_extents(out: &mut Vec<u8>, extents: &[Extent]) -> Result<(), FormatError> {
+    let mut end = 0_u64;
+    for extent in extents {
+        let distance = extent.start.cast_signed().checked_sub(end.cast_signed()).ok_or(FormatError::Limit)?;
+        let doubled = extent.len.checked_mul(2).ok_or(FormatError::Limit)?;
+        counts::put(out, counts::zigzag(distance));
+        counts::put(out, doubled | u64::from(extent.trim));
+        end = extent.start.checked_add(extent.len).ok_or(FormatError::Limit)?;
+    }
+    Ok(())
+}
+
+/// Extents of a volume of so many blocks, which have so many slots.
+pub(super) fn take_extents(
+    reader: &mut Reader<'_>,
+    count: u32,
+    blocks: u64,
+    slots: u32,
+) -> Result<Vec<Extent>, FormatError> {
+    // Nothing is set aside for what the count promises: each extent takes two bytes or more of what is there.
+    let mut extents = Vec::new();
+    let (mut end, mut stored) = (0_u64, 0_u64);
+    for _ in 0..count {
+        let distance = counts::unzigzag(counts::take(reader)?);
+        let both = counts::take(reader)?;
+        let start = end.checked_add_signed(distance).ok_or(FormatError::Limit)?;
+        let (len, trim) = (both >> 1, both & 1 == 1);
+        end = start.checked_add(len).ok_or(FormatError::Limit)?;
+        if len == 0 || end > blocks {
+            return Err(FormatError::Limit);
+        }
+        if !trim {
+            stored = stored.checked_add(len).ok_or(FormatError::Limit)?;
+        }
+        extents.push(Extent { start, len, trim });
+    }
+    if stored == u64::from(slots) { Ok(extents) } else { Err(FormatError::Layout) }
 }
 
 /// A name with its length before it.

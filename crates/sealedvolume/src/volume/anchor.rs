@@ -2,12 +2,13 @@
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_device::TrustedStore;
 
+use super::journal::Synced;
 use super::{Head, VolumeError};
-use crate::format::{FormatId, Record};
+use crate::format::{FormatId, JournalPoint, Record};
 
 /// That of one session.
 pub(crate) struct Anchor {
@@ -22,7 +23,9 @@ pub(crate) struct Anchor {
 
 struct Inner {
     trusted: Option<Box<dyn TrustedStore + Send>>,
-    anchored: Option<Head>,
+    /// The journal, while it is in use.
+    journal: Option<Arc<Synced>>,
+    anchored: Option<(Head, Option<JournalPoint>)>,
     flushes: u32,
     /// It is being written, or whoever wrote it has panicked: nobody knows what it holds.
     unsure: bool,
@@ -31,23 +34,27 @@ struct Inner {
 impl Anchor {
     pub(crate) fn new(
         trusted: Option<Box<dyn TrustedStore + Send>>,
+        journal: Option<Arc<Synced>>,
         every: NonZeroU32,
         (format, session): (FormatId, [u8; 12]),
     ) -> Self {
-        let inner = Mutex::new(Inner { trusted, anchored: None, flushes: 0, unsure: false });
+        let inner = Mutex::new(Inner { trusted, journal, anchored: None, flushes: 0, unsure: false });
         Self { format, session, every, inner, stopped: AtomicBool::new(false) }
     }
 
-    /// By policy, or by `force`, writes the record of the point that `stored` tells, unless somebody has written that or a later one. All of
-    /// the history up to there is stored.
+    /// By policy, or by `force`, writes the record of the point that `stored` tells, and of what of the journal is durable, unless somebody has
+    /// written that or a later one. All of the history up to there is stored.
     pub(crate) fn reach(&self, stored: impl FnOnce() -> Head, force: bool) -> Result<(), VolumeError> {
         let mut inner = self.lock();
         if inner.trusted.is_none() {
             return Ok(());
         }
         // Others have stored more while this one waited here.
-        let head = stored();
-        if inner.anchored.is_some_and(|anchored| anchored.number >= head.number) {
+        let (head, point) = (stored(), inner.point());
+        if inner.anchored.is_some_and(|(anchored, journal)| {
+            anchored.number >= head.number
+                && journal.map(|journal| journal.number) >= point.map(|point| point.number)
+        }) {
             return Ok(());
         }
         inner.flushes = inner.flushes.wrapping_add(1);
@@ -71,23 +78,36 @@ impl Anchor {
         self.stopped.store(true, Ordering::Release);
     }
 
+    /// The journal is in use no more.
+    pub(crate) fn end_journal(&self) {
+        self.lock().journal = None;
+    }
+
     fn store(&self, inner: &mut Inner, head: Head, closed: bool) -> Result<(), VolumeError> {
         if inner.unsure || self.stopped.load(Ordering::Acquire) {
             return Err(VolumeError::EarlierFlushFailed);
         }
         let Head { number, chain } = head;
-        let record = Record { closed, format: self.format, number, chain, session: self.session };
+        let journal = inner.point();
+        let record = Record { closed, format: self.format, number, chain, journal, session: self.session };
         if let Some(trusted) = &mut inner.trusted {
             // Nobody knows what it holds after an error, or a panic.
             inner.unsure = true;
             trusted.store(&record.encode()).inspect_err(|_| self.stop())?;
             inner.unsure = false;
         }
-        inner.anchored = Some(head);
+        inner.anchored = Some((head, journal));
         Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner) // intended: `unsure` tells of a store that panicked.
+    }
+}
+
+impl Inner {
+    /// What of the journal is durable.
+    fn point(&self) -> Option<JournalPoint> {
+        self.journal.as_ref().map(|journal| journal.point())
     }
 }

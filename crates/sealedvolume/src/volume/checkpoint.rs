@@ -297,6 +297,7 @@ impl Core {
             window: state.window as u8, // it came from a root
             trusted: state.trusted,
             blocks: state.blocks,
+            journal: state.journal,
             map: None,
             keys: state.keys.clone(),
             snapshots: state.snapshots.values().cloned().collect(),

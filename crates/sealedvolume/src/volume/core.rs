@@ -7,6 +7,7 @@ use super::Observer;
 use super::anchor::Anchor;
 use super::batch::Batch;
 use super::cache::Blocks;
+use super::journal::Journal;
 use super::objects::Objects;
 use super::random::Shared;
 use super::state::State;
@@ -32,6 +33,8 @@ pub(crate) struct Writer {
     /// Nothing more is written or acknowledged.
     pub(crate) failed: bool,
     pub(crate) anchor: Arc<Anchor>,
+    /// Where flushes are kept until they are stored.
+    pub(crate) journal: Option<Journal>,
     /// The newest two checkpoints: number and salt.
     pub(crate) checkpoints: Vec<(u64, [u8; 16])>,
     pub(crate) checkpoint_every: u64,

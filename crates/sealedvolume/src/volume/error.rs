@@ -54,10 +54,46 @@ pub enum OpenError {
         /// The number.
         number: u64,
     },
+    /// What was flushed last lies in a journal, which was not named or is not that one.
+    JournalNeeded,
+    /// The device that was named as the journal holds something else.
+    JournalForeign,
+    /// The journal is of another volume.
+    JournalOfAnother,
+    /// The journal holds what belongs to no history that counts: somebody has gone on without it.
+    JournalLeft {
+        /// How many records.
+        records: u64,
+    },
+    /// The journal is older than the record in the trusted store says: somebody has restored or changed it.
+    JournalOlder {
+        /// Number of the journal's newest record that counts.
+        anchored: u64,
+        /// Number of the newest one that is there.
+        found: u64,
+    },
+    /// Records are missing between what the log covers and what the journal holds: one of them is older than the other.
+    JournalGap {
+        /// Number of the last record that is covered or there.
+        covered: u64,
+        /// Number of the first one behind it that is there.
+        first: u64,
+    },
+    /// The journal is too small.
+    JournalSize {
+        /// Bytes that it must have.
+        least: u64,
+    },
+    /// The journal can't be read or written, for this reason.
+    Journal(Cause),
     /// It is a clone, and nobody has said how the volume that it is a clone of is reached.
     Origin,
     /// The store did not answer.
     Unreachable(StoreError),
+    /// What the journal holds could not be written to the volume, for this reason. It is still in the journal.
+    Replay(VolumeError),
+    /// No thread could be begun.
+    Thread,
     /// No random bytes.
     Random,
     /// A limit of the format.
@@ -123,6 +159,10 @@ pub enum VolumeError {
         /// Identifier of the snapshot.
         id: u64,
     },
+    /// The journal could not be written, for this reason, so nothing more is acknowledged.
+    Journal(Cause),
+    /// That is not done while a journal is in use.
+    JournalInUse,
     /// A thread panicked while it changed the volume.
     Broken,
 }
@@ -144,7 +184,9 @@ impl VolumeError {
             | Self::NoSuchSnapshot
             | Self::Cloned { .. }
             | Self::WrongKey
-            | Self::NotFoundHere => Cause::Unsupported,
+            | Self::NotFoundHere
+            | Self::JournalInUse => Cause::Unsupported,
+            Self::Journal(cause) => cause,
             Self::Header(_) | Self::Broken => Cause::Gone,
         };
         DeviceError::new(operation, offset, len, cause)
@@ -178,6 +220,20 @@ impl From<TrustedStoreError> for VolumeError {
 impl From<StoreError> for OpenError {
     fn from(error: StoreError) -> Self {
         Self::Unreachable(error)
+    }
+}
+
+/// Of a journal that is taken over.
+impl From<VolumeError> for OpenError {
+    fn from(error: VolumeError) -> Self {
+        match error {
+            VolumeError::Journal(cause) => Self::Journal(cause),
+            VolumeError::Unreachable(error) => Self::Unreachable(error),
+            VolumeError::Trusted(error) => Self::Trusted(error),
+            VolumeError::Limit(error) => Self::Limit(error),
+            VolumeError::Fenced { number } => Self::Contested { number },
+            error => Self::Replay(error),
+        }
     }
 }
 
@@ -225,8 +281,27 @@ impl fmt::Display for OpenError {
             Self::Unreadable { number } => {
                 write!(f, "object {number} can't be read, and stands where the next one belongs")
             }
+            Self::JournalNeeded => f.write_str("what was flushed last lies in the journal of the volume, which is needed to open it"),
+            Self::JournalForeign => f.write_str("what was named as the journal holds something else, which is not overwritten"),
+            Self::JournalOfAnother => f.write_str("the journal is of another volume"),
+            Self::JournalLeft { records } => write!(
+                f,
+                "the journal holds {records} flushes that are not part of the volume: somebody has gone on without it"
+            ),
+            Self::JournalOlder { anchored, found } => write!(
+                f,
+                "the journal is older than the volume, or was changed: flush {anchored} counts, what is there ends at {found}"
+            ),
+            Self::JournalGap { covered, first } => write!(
+                f,
+                "flushes between {covered} and {first} are missing: the volume or its journal is older than the other"
+            ),
+            Self::JournalSize { least } => write!(f, "a journal has at least {least} bytes"),
+            Self::Journal(cause) => write!(f, "the journal can't be used: {cause}"),
             Self::Origin => f.write_str("the volume is a clone of another one, which can't be reached from here"),
             Self::Unreachable(error) => error.fmt(f),
+            Self::Replay(error) => error.fmt(f),
+            Self::Thread => f.write_str("no thread could be begun"),
             Self::Random => RandomError.fmt(f),
             Self::Limit(error) => error.fmt(f),
         }
@@ -265,6 +340,8 @@ impl fmt::Display for VolumeError {
                 f.write_str("the garbage was found before the volume was opened again: look for it anew")
             }
             Self::Snapshot { id } => write!(f, "the checkpoint of snapshot {id} is gone or was changed"),
+            Self::Journal(cause) => write!(f, "the journal can't be written: {cause}"),
+            Self::JournalInUse => f.write_str("that can't be done while a journal is in use"),
             Self::Broken => f.write_str("the volume failed while it was changed"),
         }
     }

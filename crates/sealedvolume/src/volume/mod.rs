@@ -9,6 +9,8 @@ mod core;
 mod device;
 mod error;
 mod extents;
+mod journal;
+mod keep_up;
 mod lru;
 mod map;
 mod nodes;
@@ -35,6 +37,7 @@ use atrest_secret::{OsRandom, Random};
 
 pub use clones::Origin;
 pub use error::{OpenError, VolumeError};
+pub use journal::JournalSettings;
 pub use patience::Patience;
 pub use rekey::Rewritten;
 pub use snapshots::Snapshot;
@@ -43,6 +46,7 @@ pub use space::{Garbage, Usage};
 use self::anchor::Anchor;
 use self::cache::Blocks;
 use self::core::Core;
+use self::keep_up::{Behind, LocalJournal};
 use self::nodes::{Fetched, Lacks, Nodes};
 use self::uploads::Uploads;
 use self::warm::Warm;
@@ -126,6 +130,10 @@ pub struct Settings {
     pub parallel: NonZeroUsize,
     /// How long a store that does not answer is waited for.
     pub patience: Patience,
+    /// A local device on which a flush is durable. What is flushed is stored behind it. Without one a flush waits for the store.
+    pub journal: Option<JournalSettings>,
+    /// What a journal holds that the store does not is given up.
+    pub forgo_journal: bool,
     /// Where salts come from.
     pub random: RandomSource,
     /// Where the volumes are that this one is a clone of. Without it clones are not opened.
@@ -146,6 +154,8 @@ impl Default for Settings {
             map_buffer: 8192,
             parallel: NonZeroUsize::MIN,
             patience: Patience::default(),
+            journal: None,
+            forgo_journal: false,
             random: Box::new(OsRandom),
             stores: None,
             observer: None,
@@ -168,7 +178,10 @@ impl fmt::Debug for Settings {
 /// checkpoint. Dropping it stores nothing: what was
 /// written since the last flush is lost then, as in a crash. [`close`](Self::close) keeps it.
 pub struct SealedVolume {
-    core: Mutex<Core>,
+    /// Ends before all else does.
+    _behind: Option<Behind>,
+    journal: Option<LocalJournal>,
+    core: Arc<Mutex<Core>>,
     /// A checkpoint is no longer being made.
     checkpointed: Condvar,
     size: AtomicU64,
@@ -188,8 +201,8 @@ impl SealedVolume {
         let uploads = core.writer.as_ref().map(both);
         let (cache, nodes) = (Arc::clone(&core.cache), Arc::clone(&core.state.map.nodes));
         let (traffic, read_only) = (Arc::clone(&core.objects.traffic), uploads.is_none());
-        let (core, checkpointed) = (Mutex::new(core), Condvar::new());
-        Self { size, read_only, core, checkpointed, warm, cache, nodes, uploads, traffic }
+        let (core, checkpointed) = (Arc::new(Mutex::new(core)), Condvar::new());
+        Self { _behind: None, journal: None, size, read_only, core, checkpointed, warm, cache, nodes, uploads, traffic }
     }
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {

@@ -8,6 +8,7 @@ use super::anchor::Anchor;
 use super::batch::Batch;
 use super::cache::Cache;
 use super::core::{Core, Writer};
+use super::journal::{Found, JournalSettings, Taken};
 use super::objects::Objects;
 use super::random::Shared;
 use super::state::State;
@@ -82,6 +83,7 @@ impl SealedVolume {
             window,
             trusted,
             blocks,
+            journal: None,
             map,
             keys: other_keys,
             snapshots,
@@ -95,7 +97,8 @@ impl SealedVolume {
         }
         if let Freshness::Record(trusted) = freshness {
             let format = objects.keys.format();
-            let record = Record { closed: true, format, number: 0, chain, session: first_of(&session) };
+            let (journal, session) = (None, first_of(&session));
+            let record = Record { closed: true, format, number: 0, chain, journal, session };
             trusted.store(&record.encode())?;
         }
         Ok(())
@@ -124,6 +127,9 @@ impl SealedVolume {
             if loaded.state.trusted && trusted.is_none() && !may_lack {
                 return Err(OpenError::StoreNeeded);
             }
+            if loaded.state.journal.is_some() && !settings.forgo_journal {
+                return Err(OpenError::JournalNeeded);
+            }
             let cache = Cache::new(settings.cached_blocks);
             let warm = Warm::new(settings.parallel.get(), settings.cached_blocks);
             let core = Core { objects: Arc::new(loaded.objects), state: loaded.state, cache, writer: None };
@@ -140,6 +146,8 @@ impl SealedVolume {
                 trusted.claim()?;
             }
             let (mut state, objects) = (loaded.state, loaded.objects);
+            let journal = take_journal(&objects, &state, loaded.record.as_ref(), &mut settings)?;
+            state.journal = journal.as_ref().map(|taken| taken.journal.mark());
             let begin = seal_begin(&objects, &state, &mut settings)?;
             if let Some(observer) = &settings.observer {
                 observer.sealed(&begin.object);
@@ -154,15 +162,23 @@ impl SealedVolume {
             }
             state.step(&begin.object);
             let (store, traffic) = (objects.store.clone(), objects.traffic.clone());
-            let at_once = (settings.parallel.get(), state.window);
+            // Behind a journal threads store, while nobody waits for it.
+            let threads = settings.parallel.get().max(if journal.is_some() { 2 } else { 1 });
+            let at_once = (threads, state.window);
             let uploads = Arc::new(Uploads::new(store, traffic, objects.patience, at_once, state.head));
             let of = (objects.keys.format(), first_of(&state.session));
-            let anchor = Anchor::new(trusted, settings.anchor_every, of);
+            let synced = journal.as_ref().map(|taken| Arc::clone(&taken.journal.synced));
+            let anchor = Anchor::new(trusted, synced, settings.anchor_every, of);
+            let (journal, owed) = match journal {
+                Some(Taken { journal, owed }) => (Some(journal), owed),
+                None => (None, Vec::new()),
+            };
             let writer = Writer {
                 random: Shared::new(settings.random),
                 observer: settings.observer,
-                batch: Batch::default(),
-                batch_blocks: settings.batch.clamp(1, 8192),
+                batch: if journal.is_some() { Batch::recorded() } else { Batch::default() },
+                journal,
+                batch_blocks: batch_blocks(settings.batch),
                 uploads,
                 failed: false,
                 anchor: Arc::new(anchor),
@@ -177,17 +193,47 @@ impl SealedVolume {
                 pending: None,
             };
             let cache = Cache::new(settings.cached_blocks);
-            let core = Core { objects: Arc::new(objects), state, cache, writer: Some(writer) };
+            let mut core = Core { objects: Arc::new(objects), state, cache, writer: Some(writer) };
             // Before anything is acknowledged: what this history has not taken can't come back then.
             core.anchor(core.state.head, false).map_err(|error| match error {
                 VolumeError::Trusted(error) => OpenError::Trusted(error),
                 _ => OpenError::Random,
             })?;
-            return Ok(Self::of(core, Warm::new(settings.parallel.get(), settings.cached_blocks)));
+            core.replay(&owed)?;
+            let warm = Warm::new(settings.parallel.get(), settings.cached_blocks);
+            let mut volume = Self::of(core, warm);
+            if let Some(JournalSettings { max_lag, .. }) = settings.journal {
+                volume.keep_up(max_lag)?;
+            }
+            return Ok(volume);
         }
         let loaded = load_with(&objects, trusted.as_mut(), &settings)?;
         Err(OpenError::Contested { number: loaded.state.successor })
     }
+}
+
+/// The journal that a session begins with.
+fn take_journal(
+    objects: &Objects,
+    state: &State,
+    record: Option<&Record>,
+    settings: &mut Settings,
+) -> Result<Option<Taken>, OpenError> {
+    let forgo = settings.forgo_journal;
+    let Some(JournalSettings { device, .. }) = &settings.journal else {
+        return match state.journal {
+            Some(_) if !forgo => Err(OpenError::JournalNeeded),
+            _ => Ok(None),
+        };
+    };
+    let found = Found::look(Arc::clone(device), &objects.keys, batch_blocks(settings.batch))?;
+    let point = record.and_then(|record| record.journal);
+    found.take(state.journal, point, (forgo, state.blocks), &mut *settings.random).map(Some)
+}
+
+/// Blocks after which a log object is sealed.
+fn batch_blocks(wanted: usize) -> usize {
+    wanted.clamp(1, 8192)
 }
 
 /// The record of this volume.
@@ -213,13 +259,14 @@ fn load_with(
             Err(OpenError::StoreOlder { .. } | OpenError::RolledBack { .. }) if record != before => {
                 before = record
             }
-            loaded => return loaded,
+            loaded => return loaded.map(|loaded| Loaded { record, ..loaded }),
         }
     }
 }
 
 struct Loaded {
     state: State,
+    record: Option<Record>,
     /// With all keys that the checkpoint names.
     objects: Objects,
     checkpoint: (u64, [u8; 16]),
@@ -253,7 +300,8 @@ fn load(objects: &Objects, record: Option<&Record>, settings: &Settings) -> Resu
         let state = State::of(root, settings.cached_map);
         match follow(&objects, state, record) {
             Ok((state, replayed)) => {
-                return Ok(Loaded { state, objects, checkpoint: (number, prelude.salt), replayed });
+                let checkpoint = (number, prelude.salt);
+                return Ok(Loaded { state, record: None, objects, checkpoint, replayed });
             }
             Err(error @ OpenError::Unreachable(_)) => return Err(error),
             // A history that was read says more than a checkpoint that was not.
@@ -289,8 +337,13 @@ fn follow(objects: &Objects, mut state: State, record: Option<&Record>) -> Resul
                 return Err(OpenError::StoreOlder { anchored: record.number, found });
             }
         }
+        let owed = state.journal;
         state.step(&object);
         replayed += 1;
+        if met && object.summary.begin && record.is_some() {
+            // A session that had nothing anchored yet has taken nothing of what is owed.
+            state.journal = owed;
+        }
         if let Some(record) = record
             && !met
         {
@@ -313,7 +366,7 @@ fn meets(state: &State, record: &Record) -> Result<bool, OpenError> {
     if state.head.number != record.number {
         return Ok(false);
     }
-    if state.head.chain != record.chain {
+    if !record.is_at(&state.head.chain) {
         return Err(OpenError::RolledBack { anchored: record.number, found: state.head.number });
     }
     Ok(true)
@@ -359,6 +412,7 @@ fn seal_begin(objects: &Objects, state: &State, settings: &mut Settings) -> Resu
         successor: number + state.window,
         tags: [0; 32],
         blocks: state.blocks,
+        journal: state.journal,
         extents: Vec::new(),
         operations: Vec::new(),
     };

@@ -31,7 +31,7 @@ impl SealedVolume {
     /// A crash before the header is stored leaves the volume with the old key, one after it with the new.
     ///
     /// # Errors
-    /// [`VolumeError::WrongKey`] for a key of another length or an `old` that is not the volume's. What a checkpoint fails with, or
+    /// [`VolumeError::JournalInUse`]. [`VolumeError::WrongKey`] for a key of another length or an `old` that is not the volume's. What a checkpoint fails with, or
     /// [`VolumeError::Header`]: then nothing more is written, and the next opening goes on with the key that the header holds.
     pub fn rekey(
         &self,
@@ -40,6 +40,10 @@ impl SealedVolume {
         header: impl FnOnce() -> Result<(), Cause>,
     ) -> Result<(), VolumeError> {
         let mut core = self.settled()?;
+        // Its records are sealed with the old key.
+        if core.writer()?.journal.is_some() {
+            return Err(VolumeError::JournalInUse);
+        }
         let present = core.objects.keys.clone();
         if !present.are_of(old) || present.are_of(new) {
             return Err(VolumeError::WrongKey);

@@ -8,7 +8,7 @@ use super::map::Map;
 use super::nodes::{Fetched, Lacks};
 use super::objects::Objects;
 use super::{Head, VolumeError};
-use crate::format::{Extent, LogObject, Operation, OtherKey, Root, SnapshotRef};
+use crate::format::{Extent, JournalMark, LogObject, Operation, OtherKey, Root, SnapshotRef};
 
 /// A state of the volume: a checkpoint, and what the log says behind it.
 pub(crate) struct State {
@@ -20,6 +20,8 @@ pub(crate) struct State {
     /// The volume was made with a trusted store.
     pub(crate) trusted: bool,
     pub(crate) blocks: u64,
+    /// The journal that is in use, and what the log covers of it.
+    pub(crate) journal: Option<JournalMark>,
     /// Where everything lay at the checkpoint.
     pub(crate) map: Map,
     /// Keys of objects that others than the present key have made.
@@ -41,6 +43,7 @@ impl State {
             window: root.window.into(),
             trusted: root.trusted,
             blocks: root.blocks,
+            journal: root.journal,
             map: Map::new(root.map, cached_map),
             keys: root.keys,
             snapshots: root.snapshots.into_iter().map(|snapshot| (snapshot.id, snapshot)).collect(),
@@ -111,6 +114,7 @@ impl State {
         self.successor = summary.successor;
         self.session = prelude.session;
         self.ordinal = summary.ordinal;
+        self.journal = summary.journal;
     }
 
     /// Where a block lies, and how many from it on lie one behind the other.

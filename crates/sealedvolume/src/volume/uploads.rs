@@ -54,6 +54,8 @@ struct Inner {
 
 struct Upload {
     sealed: Arc<SealedLog>,
+    /// When the first of its changes came.
+    since: Instant,
     /// A thread stores it.
     busy: bool,
     tries: u32,
@@ -98,13 +100,13 @@ impl Uploads {
         Self { shared: Arc::new(shared), threads: if parallel < 2 { 0 } else { parallel }, window }
     }
 
-    /// Takes an object, whose number is the next one.
-    pub(crate) fn add(&self, sealed: SealedLog) {
+    /// Takes an object, whose number is the next one. The first of its changes came at `since`.
+    pub(crate) fn add(&self, sealed: SealedLog, since: Instant) {
         let mut inner = self.shared.lock();
         let (sealed, not_before) = (Arc::new(sealed), Instant::now());
         inner.next = sealed.object.summary.successor;
         inner.newest = Head { number: sealed.object.prelude.number, chain: sealed.object.chain };
-        inner.queue.push(Upload { sealed, busy: false, tries: 0, not_before });
+        inner.queue.push(Upload { sealed, since, busy: false, tries: 0, not_before });
         if inner.running < self.threads.min(inner.queue.len()) {
             let shared = Arc::clone(&self.shared);
             let spawned = thread::Builder::new().name("store".into()).spawn(move || shared.work());
@@ -128,6 +130,17 @@ impl Uploads {
         let Some(oldest) = inner.queue.first() else { return inner.newest };
         let oldest = &oldest.sealed.object.summary;
         Head { number: oldest.before, chain: oldest.before_chain }
+    }
+
+    /// When the first change came that is sealed and not stored.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.shared.lock().queue.iter().map(|upload| upload.since).min()
+    }
+
+    /// Whether another object may come now.
+    pub(crate) fn has_room(&self) -> bool {
+        let inner = self.shared.lock();
+        !inner.stopped && inner.has_room(self.window)
     }
 
     /// Waits until another object may come.

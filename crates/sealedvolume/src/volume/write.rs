@@ -1,11 +1,14 @@
 //! Writing: the batch, log objects and their order, flushes and the record.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use super::anchor::Anchor;
 use super::batch::Batch;
 use super::core::{Core, Writer};
+use super::journal::{Journal, Place};
 use super::uploads::Uploads;
-use super::{Head, SealedVolume, VolumeError};
+use super::{Head, LocalJournal, SealedVolume, VolumeError};
 use crate::format::{BLOCK_LEN, Extent, Kind, Operation, Summary, seal_log};
 
 impl SealedVolume {
@@ -32,7 +35,13 @@ impl SealedVolume {
     /// Makes everything that was written until now durable, and by policy anchors it. While this waits for the store or the trusted store, others read
     /// and write. Those who flush while enough is under way wait for their turn, and what all of them have written becomes one object.
     pub(super) fn make_durable(&self) -> Result<(), VolumeError> {
-        let Some((uploads, _)) = &self.uploads else { return Ok(()) };
+        let Some((uploads, anchor)) = &self.uploads else { return Ok(()) };
+        if let Some(journal) = &self.journal
+            && self.keep_in_journal(journal, uploads, anchor)?
+        {
+            // Where something waits to be stored a checkpoint would wait for it, too: whoever writes makes one.
+            return if uploads.oldest().is_none() { self.checkpoint_if_due() } else { Ok(()) };
+        }
         let (number, is_sealed) = self.core()?.flush_target()?;
         if !is_sealed {
             self.or_fail(uploads.wait_for_turn(number))?;
@@ -45,6 +54,34 @@ impl SealedVolume {
         }
         self.make_durable_up_to(number, false)?;
         self.checkpoint_if_due()
+    }
+
+    /// Makes everything durable in the journal that was written until now, and by policy anchors it. `false` where that is not enough: the journal
+    /// has no room, or something waits to be stored for too long.
+    fn keep_in_journal(
+        &self,
+        journal: &LocalJournal,
+        uploads: &Uploads,
+        anchor: &Anchor,
+    ) -> Result<bool, VolumeError> {
+        let (number, oldest) = {
+            let mut core = self.core()?;
+            let is_recorded = core.record_batch(uploads)?;
+            let writer = core.writer()?;
+            let oldest = [uploads.oldest(), writer.batch.since()].into_iter().flatten().min();
+            match &writer.journal {
+                Some(journal) if is_recorded => (journal.number(), oldest),
+                _ => return Ok(false),
+            }
+        };
+        // Somebody else may write since.
+        self.or_fail(uploads.step())?;
+        if oldest.is_some_and(|oldest| oldest.elapsed() > journal.max_lag) {
+            return Ok(false);
+        }
+        self.or_fail(journal.synced.reach(number))?;
+        self.or_fail(anchor.reach(|| uploads.stored(), false))?;
+        Ok(true)
     }
 
     /// Waits until all log objects up to a number are stored, and by policy or by `force` anchors that.
@@ -126,15 +163,50 @@ impl Core {
         self.seal_batch()
     }
 
-    fn seal_batch(&mut self) -> Result<(), VolumeError> {
+    /// Seals what is in the batch. Where there is a journal it is recorded there first: a flush may then rest on it.
+    pub(super) fn seal_batch(&mut self) -> Result<(), VolumeError> {
         self.make_room()?;
-        let batch = std::mem::take(&mut self.writer()?.batch);
-        let sealed = self.seal(batch.extents(), Vec::new(), &blocks_of(&batch));
+        let number = self.state.successor;
+        let uploads = self.uploads()?;
+        let is_recorded = self.record_batch(&uploads)?;
+        let writer = self.writer()?;
+        let batch = match &mut writer.journal {
+            None => std::mem::take(&mut writer.batch),
+            Some(journal) => {
+                if !is_recorded {
+                    journal.owed = Some(number);
+                }
+                journal.covered = journal.applied;
+                std::mem::replace(&mut writer.batch, Batch::recorded())
+            }
+        };
+        let since = batch.since().unwrap_or_else(Instant::now); // intended: without a journal nobody asks.
+        let sealed = self.seal_since(batch.extents(), Vec::new(), &blocks_of(&batch), since);
         if sealed.is_err() {
             // Nothing was sealed, and what was to be is given up: no later flush may say that it is stored.
             self.fail();
         }
         sealed
+    }
+
+    /// Appends to the journal what is in the batch and in no record. `false` where there is no room for that, or something that no record has
+    /// waits to be stored.
+    fn record_batch(&mut self, uploads: &Uploads) -> Result<bool, VolumeError> {
+        let aead = self.objects.aead;
+        let Writer { journal, batch, random, .. } = self.writer()?;
+        let Some(journal) = journal else { return Ok(true) };
+        let stored = uploads.stored().number;
+        journal.owed = journal.owed.filter(|owed| *owed > stored);
+        // Behind what has no record there is none: after a crash it would be there without what came before it.
+        let mut recorded = Ok(journal.owed.is_none());
+        if journal.owed.is_none() && !batch.is_recorded() {
+            let (extents, blocks) = batch.unrecorded();
+            recorded = journal.append(random, aead, (&extents, &blocks), stored);
+        }
+        if let Ok(true) = recorded {
+            batch.is_now_recorded();
+        }
+        recorded.inspect_err(|_| self.fail())
     }
 
     /// Seals the next log object, which waits then to be stored. The caller has made room.
@@ -143,6 +215,16 @@ impl Core {
         extents: Vec<Extent>,
         operations: Vec<Operation>,
         blocks: &[(u64, &[u8; BLOCK_LEN])],
+    ) -> Result<(), VolumeError> {
+        self.seal_since(extents, operations, blocks, Instant::now())
+    }
+
+    fn seal_since(
+        &mut self,
+        extents: Vec<Extent>,
+        operations: Vec<Operation>,
+        blocks: &[(u64, &[u8; BLOCK_LEN])],
+        since: Instant,
     ) -> Result<(), VolumeError> {
         let Self { objects, state, writer, .. } = self;
         let writer = writer.as_mut().ok_or(VolumeError::ReadOnly)?;
@@ -156,6 +238,7 @@ impl Core {
             successor: number + 1,
             tags: [0; 32],
             blocks: state.blocks,
+            journal: writer.journal.as_ref().map(Journal::mark),
             extents,
             operations,
         };
@@ -164,7 +247,10 @@ impl Core {
         if let Some(observer) = &writer.observer {
             observer.sealed(&sealed.object);
         }
-        writer.uploads.add(sealed);
+        if let Some(journal) = &mut writer.journal {
+            journal.sealed(number);
+        }
+        writer.uploads.add(sealed, since);
         writer.since_checkpoint += 1;
         Ok(())
     }
@@ -231,11 +317,61 @@ impl Core {
 
     pub(crate) fn close(&mut self) -> Result<(), VolumeError> {
         self.flush(true)?;
+        self.end_journal()?;
         let checkpoint = self.checkpoint();
         self.writer()?;
         let closed = self.anchor(self.state.head, true);
         self.fail();
         checkpoint.and(closed)
+    }
+}
+
+impl Core {
+    /// Takes the journal out of use. Everything is stored.
+    fn end_journal(&mut self) -> Result<(), VolumeError> {
+        let writer = self.writer()?;
+        let Some(journal) = &mut writer.journal else { return Ok(()) };
+        let ended = journal.begin_half().and_then(|()| journal.flush());
+        ended.inspect_err(|_| self.fail())?;
+        let writer = self.writer()?;
+        (writer.journal, writer.batch) = (None, Batch::default());
+        // What is stored from here on says that nothing is owed. Only then the record does.
+        self.make_room()?;
+        self.seal(Vec::new(), Vec::new(), &[])?;
+        self.writer()?.anchor.end_journal();
+        self.flush(true)
+    }
+
+    /// Writes again what the journal holds and the log does not, as if it came now.
+    pub(super) fn replay(&mut self, owed: &[Place]) -> Result<(), VolumeError> {
+        for place in owed {
+            let blocks = self.state.blocks;
+            let Some(journal) = &self.writer()?.journal else { return Ok(()) };
+            let record = journal.read(place, blocks)?;
+            let mut data = record.data.as_chunks::<BLOCK_LEN>().0.iter();
+            for Extent { start, len, trim } in &record.extents {
+                if *trim {
+                    self.writer()?.batch.trim(*start, *len);
+                    self.seal_replayed()?;
+                    continue;
+                }
+                for (block, data) in (*start..*start + *len).zip(&mut data) {
+                    self.writer()?.batch.write(block, data);
+                    self.seal_replayed()?;
+                }
+            }
+            let writer = self.writer()?;
+            writer.batch.is_now_recorded();
+            if let Some(journal) = &mut writer.journal {
+                journal.applied = record.number;
+            }
+        }
+        Ok(())
+    }
+
+    fn seal_replayed(&mut self) -> Result<(), VolumeError> {
+        self.writer()?.batch.is_now_recorded();
+        self.seal_full()
     }
 }
 

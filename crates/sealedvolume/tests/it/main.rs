@@ -12,6 +12,8 @@ mod directory;
 mod follows;
 mod header;
 mod histories;
+mod journal;
+mod journal_histories;
 mod map;
 mod model;
 mod parallel;

@@ -131,6 +131,7 @@ impl Full {
             window: 32,
             trusted: true,
             blocks: 1 << self.bits,
+            journal: None,
             map,
             keys: Vec::new(),
             snapshots: Vec::new(),
@@ -138,7 +139,7 @@ impl Full {
         let prelude = Prelude { kind: Kind::Checkpoint, ..self.map(0, number, 0) };
         let (_, bytes) = seal_root(&self.keys, prelude, &root).expect("a root");
         let session = [6; 12];
-        (Record { closed: true, format: FORMAT, number, chain, session }, bytes)
+        (Record { closed: true, format: FORMAT, number, chain, journal: None, session }, bytes)
     }
 
     fn made_up(&self, name: &str, offset: u64, len: usize) -> Option<Vec<u8>> {

@@ -55,6 +55,7 @@ fn summary() -> Summary {
         successor: 10,
         tags: [0; 32],
         blocks: 1000,
+        journal: None,
         extents: vec![run(0, 20, true), run(300, 2, false), run(5, 1, false)],
         operations: vec![
             Operation::SnapshotAdded { id: 9, name, checkpoint: 7, salt },
@@ -128,6 +129,7 @@ fn map_objects_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
         window: 32,
         trusted: true,
         blocks: 1000,
+        journal: None,
         map: Some(made),
         keys: vec![other],
         snapshots: vec![snapshot],
@@ -144,8 +146,8 @@ fn map_objects_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
     assert!(open_root(&keys(), 9, &sealed(65_536).expect("a checkpoint")).is_ok());
     assert_eq!(sealed(65_537), Err(FormatError::Limit));
 
-    let session = ascending(0x40);
-    let record = Record { closed: true, format: ascending(0x10), number: 9, chain: object.chain, session };
+    let (chain, journal, session) = (object.chain, None, ascending(0x40));
+    let record = Record { closed: true, format: ascending(0x10), number: 9, chain, journal, session };
     assert_eq!(hex(&record.encode()), RECORD);
     assert_eq!(Record::decode(&record.encode()), Ok(record));
 }
@@ -174,7 +176,7 @@ fn what_is_laid_out_otherwise_is_refused() {
     assert_eq!(Summary::decode(&good, 8, 3), Err(FormatError::Limit));
     assert_eq!(Summary::decode(&good, 10, 3), Err(FormatError::Limit));
     for (at, value) in
-        [(0, 1), (0, 2), (1, 1), (7, 1), (97, 0), (104, 2), (104, 4), (108, 4), (108, 6), (112, 1), (127, 1)]
+        [(0, 1), (0, 2), (1, 1), (7, 1), (97, 0), (104, 2), (104, 4), (108, 4), (108, 6), (120, 1), (127, 1)]
     {
         let mut bad = good.clone();
         assert_ne!(bad[at], value, "nothing is changed at {at}");
