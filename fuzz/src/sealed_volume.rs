@@ -1,12 +1,14 @@
 //! Objects of a sealed volume: as they come, and with tags that fit, as whoever has the key can make them.
 
+use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
 use atrest_device::TRUSTED_RECORD_LEN;
 use atrest_sealedvolume::format::{
-    Aead, Extent, FANOUT, Keys, Kind, MOST_LEVEL, MOST_SLOTS, Node, Operation, OtherKey, PRELUDE_LEN, Part,
-    Prelude, Record, Root, Run, SnapshotRef, Summary, log_len, node_place, open_log, open_log_front,
-    open_node, open_root, seal_node, seal_root, span,
+    Aead, Extent, FANOUT, JOURNAL_HEAD, JournalHead, JournalMark, JournalRecord, Keys, Kind, MOST_LEVEL,
+    MOST_SLOTS, Node, Operation, OtherKey, PRELUDE_LEN, Part, Prelude, RECORD_FRONT, Record, RecordFront,
+    Root, Run, SnapshotRef, Summary, log_len, node_place, open_log, open_log_front, open_node, open_root,
+    seal_node, seal_root, span,
 };
 use atrest_secret::VolumeKey;
 
@@ -26,13 +28,55 @@ pub fn sealed_volume(data: &[u8]) {
 pub fn sealed_volume_is_taken(data: &[u8]) -> bool {
     let mut reader = Reader(data);
     let (choice, number) = (reader.u8(), u64::from(reader.u8()));
-    match choice % 5 {
+    match choice % 7 {
         0 => raw(number, reader.0),
         1 => log(number, u32::from(reader.u8() % 4), reader.0),
         2 => node(u32::from(reader.u8()) % (MOST_LEVEL + 1), number, reader.0),
         3 => checkpoint(number, reader.0),
-        _ => record(&reader.array()),
+        4 => record(&reader.array()),
+        5 => journal(reader.0),
+        _ => journal_record(number, reader.0),
     }
+}
+
+/// The head of a journal's half, and what stands before a record.
+fn journal(bytes: &[u8]) -> bool {
+    if let Some(front) = bytes.first_chunk::<RECORD_FRONT>()
+        && let Ok(front) = RecordFront::decode(front)
+    {
+        assert!(front.len() as u64 <= front.room() && front.room() % JOURNAL_HEAD as u64 == 0);
+    }
+    let mut head = [0; JOURNAL_HEAD];
+    let len = bytes.len().min(JOURNAL_HEAD);
+    head[..len].copy_from_slice(&bytes[..len]);
+    let journal = keys().journal(0).expect("its key");
+    // Its tag is not made without the key.
+    assert!(journal.open_head(&head).is_err());
+    let Ok((peeked, format)) = JournalHead::peek(&head) else { return false };
+    let of = Keys::at_epoch(&VolumeKey::copy_from(&[7; 32]), format, peeked.epoch).expect("keys");
+    let again = of.journal(peeked.epoch).expect("its key").encode_head(&peeked);
+    assert_eq!(again[..JOURNAL_HEAD - 32], head[..JOURNAL_HEAD - 32]);
+    true
+}
+
+/// What is sealed in a record of a journal.
+fn journal_record(number: u64, clear: &[u8]) -> bool {
+    const BLOCKS: u64 = 1000;
+    let Ok(record) = JournalRecord::decode(number, clear, BLOCKS) else { return false };
+    let stored: u64 = record.extents.iter().filter(|run| !run.trim).map(|run| run.len).sum();
+    assert_eq!(stored * 4096, record.data.len() as u64);
+    assert!(record.extents.iter().all(|run| run.start + run.len <= BLOCKS));
+    // Sealed again and opened it is the same.
+    let journal = keys().journal(0).expect("its key");
+    let id = NonZeroU64::MIN;
+    let before = journal.first_chain(id);
+    let blocks: Vec<_> = record.data.as_chunks::<4096>().0.iter().collect();
+    let at = (id, number.max(1), &before);
+    let sealed = journal.seal(at, (Aead::ChaCha20Poly1305, [9; 16]), &record.extents, &blocks);
+    let (sealed, _) = sealed.expect("it was one");
+    let (again, _) = journal.open(at, &sealed, BLOCKS).expect("it was sealed");
+    assert!(again.extents == record.extents && again.data == record.data);
+    true
 }
 
 /// Bytes that were not made with the key are no object; a prelude is read as it would be written.
@@ -157,6 +201,14 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ],
     };
     let log = summary.encode().expect("a summary");
+    let id = NonZeroU64::MIN;
+    let marked = Summary { journal: Some(JournalMark { id, covered: 7 }), ..summary.clone() };
+    let marked = marked.encode().expect("a summary");
+    let journal = keys().journal(0).expect("its key");
+    let head = JournalHead { epoch: 0, id, first: 1, before: journal.first_chain(id) };
+    let head = journal.encode_head(&head);
+    // A trim of 20 blocks and a write of one.
+    let body = [&[2, 0, 0, 0, 1, 0, 0, 0, 0, 41, 40, 2][..], &[7; 4096]].concat();
     let begin = Summary { begin: true, extents: Vec::new(), operations: Vec::new(), ..summary };
     let begin = begin.encode().expect("a summary");
     let object = prelude(Kind::Log, 9, 3, 9);
@@ -200,6 +252,9 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("branch", [&[2, 0, 1][..], &clear_node(1, &branch)].concat()),
         ("root", [&[3, 9][..], &root].concat()),
         ("record", [&[4, 0][..], &record.encode()].concat()),
+        ("marked", [&[1, 9, 3][..], &marked].concat()),
+        ("journal", [&[5, 0][..], &head].concat()),
+        ("journal-record", [&[6, 1][..], &body].concat()),
     ]
 }
 

@@ -156,10 +156,41 @@ pub struct JournalRecord {
     pub data: Vec<u8>,
 }
 
+impl JournalRecord {
+    /// The record that has this body in clear, of a volume of so many blocks.
+    ///
+    /// # Errors
+    /// [`FormatError::Length`], [`FormatError::Layout`] or [`FormatError::Limit`].
+    pub fn decode(number: u64, body: &[u8], blocks: u64) -> Result<Self, FormatError> {
+        let mut reader = Reader::new(body);
+        let (count, slots) = (reader.le32()?, reader.le32()?);
+        if slots > MOST_SLOTS {
+            return Err(FormatError::Limit);
+        }
+        let extents = take_extents(&mut reader, count, blocks, slots)?;
+        let data = (slots as usize).checked_mul(BLOCK_LEN).ok_or(FormatError::Limit)?;
+        let data = reader.bytes(data)?.to_vec();
+        reader.finish()?;
+        Ok(Self { number, extents, data })
+    }
+}
+
+/// A body in clear, which is wiped when it goes.
+struct Clear(Vec<u8>);
+
+impl Drop for Clear {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
 impl fmt::Debug for JournalRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (number, extents) = (&self.number, &self.extents);
-        f.debug_struct("JournalRecord").field("number", number).field("extents", extents).finish_non_exhaustive()
+        f.debug_struct("JournalRecord")
+            .field("number", number)
+            .field("extents", extents)
+            .finish_non_exhaustive()
     }
 }
 
@@ -232,7 +263,8 @@ impl JournalKeys {
         let mut runs = Vec::new();
         put_extents(&mut runs, extents)?;
         let data = blocks.len().checked_mul(BLOCK_LEN).ok_or(FormatError::Limit)?;
-        let body = runs.len().checked_add(8).and_then(|len| len.checked_add(data)).ok_or(FormatError::Limit)?;
+        let body =
+            runs.len().checked_add(8).and_then(|len| len.checked_add(data)).ok_or(FormatError::Limit)?;
         if runs.len() > MOST_SUMMARY as usize || blocks.len() > MOST_SLOTS as usize || number > MOST_RECORDS {
             return Err(FormatError::Limit);
         }
@@ -271,23 +303,9 @@ impl JournalKeys {
         }
         let sealed = bytes.get(RECORD_FRONT..front.len()).ok_or(FormatError::Length)?;
         let (body, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(FormatError::Length)?;
-        let mut record = JournalRecord { number, extents: Vec::new(), data: body.to_vec() };
-        self.cipher(id, before, &front, clear_front).open_whole(&mut record.data, tag)?;
-        let mut reader = Reader::new(&record.data);
-        let (count, slots) = (reader.le32()?, reader.le32()?);
-        if slots > MOST_SLOTS {
-            return Err(FormatError::Limit);
-        }
-        record.extents = take_extents(&mut reader, count, blocks, slots)?;
-        let data = (slots as usize).checked_mul(BLOCK_LEN).ok_or(FormatError::Limit)?;
-        let runs = record.data.len().checked_sub(data).ok_or(FormatError::Length)?;
-        reader.bytes(data)?;
-        reader.finish()?;
-        record.data.copy_within(runs.., 0);
-        if let Some(rest) = record.data.get_mut(data..) {
-            wipe(rest);
-        }
-        record.data.truncate(data);
+        let mut clear = Clear(body.to_vec());
+        self.cipher(id, before, &front, clear_front).open_whole(&mut clear.0, tag)?;
+        let record = JournalRecord::decode(number, &clear.0, blocks)?;
         Ok((record, self.chain(before, clear_front, tag)))
     }
 

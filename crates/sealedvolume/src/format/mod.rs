@@ -17,8 +17,8 @@ mod summary;
 
 pub use error::FormatError;
 pub use journal::{
-    JOURNAL_HEAD, JournalHead, JournalKeys, JournalMark, JournalRecord, MOST_RECORDS, RECORD_FRONT, RecordFront,
-    most_room,
+    JOURNAL_HEAD, JournalHead, JournalKeys, JournalMark, JournalRecord, MOST_RECORDS, RECORD_FRONT,
+    RecordFront, most_room,
 };
 pub use keys::{Aead, Keys, ObjectCipher, Part};
 pub use log::{

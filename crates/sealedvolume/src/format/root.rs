@@ -8,8 +8,8 @@ use atrest_secret::{VolumeKey, wipe};
 use super::log::{open_sealed, put_sealed};
 use super::prelude::{PRELUDE_LEN, Prelude};
 use super::{
-    Aead, Chain, FormatError, FormatId, JournalMark, Keys, Kind, MOST_BLOCKS, MOST_KEYS, MOST_LEVEL, MOST_NODE,
-    MOST_NUMBER, MOST_ROOT, MOST_SNAPSHOTS, MOST_WINDOW, Part, TAG_LEN, summary,
+    Aead, Chain, FormatError, FormatId, JournalMark, Keys, Kind, MOST_BLOCKS, MOST_KEYS, MOST_LEVEL,
+    MOST_NODE, MOST_NUMBER, MOST_ROOT, MOST_SNAPSHOTS, MOST_WINDOW, Part, TAG_LEN, summary,
 };
 
 /// Flag of a root: the volume was made with a trusted store.
@@ -272,7 +272,20 @@ fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
         snapshots.push(snapshot);
     }
     reader.finish()?;
-    Ok(Root { number, chain, successor, session, ordinal, window, trusted, blocks, journal, map, keys, snapshots })
+    Ok(Root {
+        number,
+        chain,
+        successor,
+        session,
+        ordinal,
+        window,
+        trusted,
+        blocks,
+        journal,
+        map,
+        keys,
+        snapshots,
+    })
 }
 
 fn top(reader: &mut Reader<'_>) -> Result<Prelude, FormatError> {

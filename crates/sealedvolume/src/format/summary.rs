@@ -93,8 +93,15 @@ impl Summary {
         let operations = u32::try_from(self.operations.len()).map_err(|_| FormatError::Limit)?;
         let numbers = (Le(self.ordinal), Le(self.before), Le(self.successor));
         let sizes = (Le(self.blocks), Le(extents), Le(operations));
-        let fixed: [u8; FIXED] =
-            encode(([u8::from(self.begin)], [0; 7], numbers, self.before_chain, self.tags, sizes, JournalMark::encode(self.journal)));
+        let fixed: [u8; FIXED] = encode((
+            [u8::from(self.begin)],
+            [0; 7],
+            numbers,
+            self.before_chain,
+            self.tags,
+            sizes,
+            JournalMark::encode(self.journal),
+        ));
         let mut out = fixed.to_vec();
         put_extents(&mut out, &self.extents)?;
         for operation in &self.operations {
@@ -154,7 +161,18 @@ impl Summary {
         if begin && !(extents.is_empty() && operations.is_empty()) {
             return Err(FormatError::Layout);
         }
-        Ok(Self { begin, ordinal, before, before_chain, successor, tags, blocks, journal, extents, operations })
+        Ok(Self {
+            begin,
+            ordinal,
+            before,
+            before_chain,
+            successor,
+            tags,
+            blocks,
+            journal,
+            extents,
+            operations,
+        })
     }
 
     fn operation(reader: &mut Reader<'_>) -> Result<Operation, FormatError> {

@@ -1,10 +1,10 @@
 //! The journal: what was flushed is kept on a local device until log objects hold it (FORMATS.md, "Journal of a sealed volume").
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::fmt;
 
 use atrest_device::{BlockDevice, Cause};
 use atrest_secret::Random;
@@ -105,11 +105,7 @@ pub(crate) struct Found {
 
 impl Found {
     /// Looks at a device that is named as the journal, for objects of so many blocks. Nothing is written.
-    pub(crate) fn look(
-        device: Arc<dyn BlockDevice>,
-        keys: &Keys,
-        batch: usize,
-    ) -> Result<Self, OpenError> {
+    pub(crate) fn look(device: Arc<dyn BlockDevice>, keys: &Keys, batch: usize) -> Result<Self, OpenError> {
         let half_len = device.size() / 2 / HEAD * HEAD;
         // intended: more than any device has.
         let least = most_room(batch).saturating_add(HEAD);

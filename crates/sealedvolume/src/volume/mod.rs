@@ -202,7 +202,19 @@ impl SealedVolume {
         let (cache, nodes) = (Arc::clone(&core.cache), Arc::clone(&core.state.map.nodes));
         let (traffic, read_only) = (Arc::clone(&core.objects.traffic), uploads.is_none());
         let (core, checkpointed) = (Arc::new(Mutex::new(core)), Condvar::new());
-        Self { _behind: None, journal: None, size, read_only, core, checkpointed, warm, cache, nodes, uploads, traffic }
+        Self {
+            _behind: None,
+            journal: None,
+            size,
+            read_only,
+            core,
+            checkpointed,
+            warm,
+            cache,
+            nodes,
+            uploads,
+            traffic,
+        }
     }
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, VolumeError> {

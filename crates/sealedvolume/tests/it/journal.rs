@@ -1,1 +1,323 @@
-//! Journals.
+//! Journals: what each rule is for. `journal_histories.rs` tries everything at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use atrest_device::{BlockDevice as _, Cause};
+use atrest_sealedvolume::SealedVolume;
+use atrest_sealedvolume::format::{Keys, Record, most_room};
+use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
+use atrest_sealedvolume::volume::{Access, JournalSettings, OpenError, Settings, VolumeError};
+use atrest_secret::VolumeKey;
+use atrest_testkit::wait_until;
+
+use crate::rig::disk::Disk;
+use crate::rig::plain::{Plain, settings};
+use crate::rig::through::through;
+
+const BATCH: usize = 8;
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A store that stores nothing while it is shut.
+#[derive(Default)]
+struct Door {
+    objects: MemoryStore,
+    shut: AtomicBool,
+    /// Log objects that were put.
+    logs: AtomicU64,
+}
+
+impl ObjectStore for Door {
+    through!(objects: put, get, get_range, list_after, delete);
+
+    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<Put, StoreError> {
+        if self.shut.load(Ordering::SeqCst) {
+            return Err(StoreError::Silent);
+        }
+        self.logs.fetch_add(u64::from(name.starts_with('l')), Ordering::SeqCst);
+        self.objects.put_new(name, bytes)
+    }
+}
+
+struct Rig {
+    plain: Plain,
+    door: Arc<Door>,
+    disk: Arc<Disk>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let door = Arc::new(Door::default());
+        let plain = Plain::new(Arc::clone(&door) as _, 256, 1);
+        Self { plain, door, disk: Arc::new(Disk::new(2 * (most_room(BATCH) as usize + 4096))) }
+    }
+
+    fn settings(&self, max_lag: Duration, forgo_journal: bool) -> Settings {
+        let journal = JournalSettings { device: Arc::clone(&self.disk) as _, max_lag };
+        Settings { journal: Some(journal), forgo_journal, ..settings(BATCH) }
+    }
+
+    fn open(&self) -> Result<SealedVolume, OpenError> {
+        self.plain.open_with(Access::Write, self.settings(HOUR, false))
+    }
+
+    fn forgo(&self) -> Result<SealedVolume, OpenError> {
+        self.plain.open_with(Access::Write, self.settings(HOUR, true))
+    }
+
+    fn shut(&self, shut: bool) {
+        self.door.shut.store(shut, Ordering::SeqCst);
+    }
+}
+
+fn write(volume: &SealedVolume, block: u64, value: u8) {
+    volume.write_at(block * 4096, &[value; 4096]).expect("it is written");
+}
+
+fn byte(volume: &SealedVolume, block: u64) -> u8 {
+    let mut buf = [0; 4096];
+    volume.read_at(block * 4096, &mut buf).expect("it is read");
+    assert!(buf.iter().all(|byte| *byte == buf[0]), "a block is of two writes");
+    buf[0]
+}
+
+#[test]
+fn a_flush_rests_on_the_journal_while_the_store_takes_nothing_and_the_next_opening_stores_it() {
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    write(&volume, 1, 1);
+    volume.flush().expect("a flush");
+    rig.shut(true);
+    write(&volume, 2, 2);
+    volume.discard(4096, 4096).expect("a trim");
+    volume.flush().expect("a flush while the store takes nothing");
+    drop(volume);
+    rig.shut(false);
+    // Nobody opens it past the journal.
+    assert_eq!(rig.plain.open(Access::Write).err(), Some(OpenError::JournalNeeded));
+    assert_eq!(rig.plain.open(Access::Read).err(), Some(OpenError::JournalNeeded));
+    let early = rig.plain.open_with(Access::Read, Settings { forgo_journal: true, ..settings(BATCH) });
+    assert_eq!(byte(&early.expect("whoever wants reads what is stored"), 2), 0);
+
+    let volume = rig.open().expect("it opens");
+    assert_eq!((byte(&volume, 1), byte(&volume, 2)), (0, 2));
+    volume.close().expect("it is closed");
+    // Nothing is owed now, with the journal or without.
+    for journal in [false, true] {
+        let volume = if journal { rig.open() } else { rig.plain.open(Access::Write) }.expect("it opens");
+        assert_eq!((byte(&volume, 1), byte(&volume, 2)), (0, 2));
+        volume.close().expect("it is closed");
+    }
+}
+
+#[test]
+fn flushes_become_few_objects_and_one_that_waits_goes_up_by_itself() {
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    let before = rig.door.logs.load(Ordering::SeqCst);
+    for value in 1..=40 {
+        write(&volume, u64::from(value) % 5, value);
+        volume.flush().expect("a flush");
+    }
+    // What does not fit the journal must be stored, so a few are.
+    let made = rig.door.logs.load(Ordering::SeqCst) - before;
+    assert!(made <= 20, "{made} objects for 40 flushes");
+    assert!(rig.disk.flushes() >= 40, "each flush is one of the disk");
+    drop(volume);
+
+    let lag = Duration::from_millis(40);
+    let volume = rig.plain.open_with(Access::Write, rig.settings(lag, false)).expect("it opens");
+    write(&volume, 9, 9);
+    volume.flush().expect("a flush");
+    let stored = || rig.plain.open_with(Access::Read, Settings { forgo_journal: true, ..settings(BATCH) });
+    wait_until("it is stored", || byte(&stored().expect("it opens"), 9) == 9);
+    drop(volume);
+}
+
+/// A journal does not let more wait than is said: then a flush waits for the store, and fails with it.
+#[test]
+fn what_waits_for_longer_than_it_may_is_waited_for() {
+    let rig = Rig::new();
+    let volume = rig.plain.open_with(Access::Write, rig.settings(Duration::ZERO, false)).expect("it opens");
+    rig.shut(true);
+    write(&volume, 1, 1);
+    std::thread::sleep(Duration::from_millis(2));
+    let told = volume.flush().expect_err("the store takes nothing");
+    assert_eq!(told.cause, Cause::Silent);
+    assert_eq!(volume.flush().expect_err("it failed").cause, Cause::EarlierFlushFailed);
+    drop(volume);
+    rig.shut(false);
+    assert_eq!(byte(&rig.open().expect("it opens"), 1), 1, "it was in the journal all the same");
+}
+
+#[test]
+fn an_older_journal_another_one_or_none_is_told_and_nothing_is_written() {
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    write(&volume, 1, 1);
+    volume.flush().expect("a flush");
+    let older = rig.disk.bytes();
+    write(&volume, 1, 2);
+    volume.flush().expect("a flush");
+    let newest = rig.disk.bytes();
+    drop(volume);
+    let objects = rig.plain.objects();
+
+    let other = {
+        let other = Rig { plain: Plain::in_memory(256), ..Rig::new() };
+        let keys = Keys::new(&VolumeKey::copy_from(&[9; 32]), [2; 16]).expect("keys");
+        let plain = Plain { keys, ..Plain::new(Arc::new(MemoryStore::new()), 256, 2) };
+        let other = Rig { plain, ..other };
+        drop(other.open().expect("another volume"));
+        other.disk.bytes()
+    };
+    let mut foreign = newest.clone();
+    foreign[0] ^= 1;
+    let mut cut = newest.clone();
+    cut[4096..].fill(0);
+    let blank = vec![0; newest.len()];
+    for (what, bytes, error) in [
+        ("an older one", &older, OpenError::JournalOlder { anchored: 2, found: 1 }),
+        ("one that was cut", &cut, OpenError::JournalOlder { anchored: 2, found: 0 }),
+        ("another volume's", &other, OpenError::JournalOfAnother),
+        ("what is no journal", &foreign, OpenError::JournalForeign),
+        ("a new one", &blank, OpenError::JournalNeeded),
+    ] {
+        rig.disk.put(bytes);
+        assert_eq!(rig.open().err(), Some(error), "{what}");
+        assert!(rig.disk.bytes() == *bytes, "{what} was written to");
+    }
+    assert!(rig.plain.objects() == objects, "something was stored");
+    rig.disk.put(&newest);
+    assert_eq!(byte(&rig.open().expect("it opens"), 1), 2);
+}
+
+/// Whoever goes on without the journal gives up what only it holds. It is not overwritten by mistake, and not replayed later.
+#[test]
+fn what_was_given_up_stays_in_the_journal_until_somebody_says_that_it_goes() {
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    write(&volume, 1, 1);
+    volume.flush().expect("a flush");
+    drop(volume);
+    let volume = rig.plain.open_with(Access::Write, Settings { forgo_journal: true, ..settings(BATCH) });
+    let volume = volume.expect("without the journal");
+    assert_eq!(byte(&volume, 1), 0);
+    write(&volume, 2, 2);
+    volume.close().expect("it is closed");
+
+    let left = rig.disk.bytes();
+    assert_eq!(rig.open().err(), Some(OpenError::JournalLeft { records: 1 }));
+    assert!(rig.disk.bytes() == left, "what is left was written to");
+    let volume = rig.forgo().expect("somebody says that it goes");
+    assert_eq!((byte(&volume, 1), byte(&volume, 2)), (0, 2));
+    write(&volume, 3, 3);
+    volume.flush().expect("a flush");
+    drop(volume);
+    let volume = rig.open().expect("it opens");
+    assert_eq!([1, 2, 3].map(|block| byte(&volume, block)), [0, 2, 3]);
+}
+
+/// Every bit of a journal in which flushes wait: what is flipped is noticed, or was of nothing that counts.
+#[test]
+fn a_flipped_bit_of_a_journal_is_never_read_as_data() {
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    for value in 1..=2 {
+        write(&volume, value, value as u8);
+        volume.flush().expect("a flush");
+    }
+    drop(volume);
+    let (good, record) = (rig.disk.bytes(), *rig.plain.cell.0.lock().expect("the cell"));
+    let parts = [0..100, 4000..4200, 8100..8400, 12_250..12_400, 16_380..16_500];
+    let (mut refused, mut alike) = (0, 0);
+    for at in parts.into_iter().flatten() {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << (at % 8);
+        rig.disk.put(&bytes);
+        // The begin of an opening is one more object. The record is put back, as if it had not come to that.
+        match rig.plain.open_with(Access::Write, rig.settings(HOUR, false)) {
+            Err(
+                OpenError::JournalOlder { .. }
+                | OpenError::JournalForeign
+                | OpenError::JournalOfAnother
+                | OpenError::JournalNeeded
+                | OpenError::Limit(_),
+            ) => refused += 1,
+            Err(error) => panic!("byte {at}: {error:?}"),
+            Ok(volume) => {
+                assert_eq!((byte(&volume, 1), byte(&volume, 2)), (1, 2), "byte {at}");
+                alike += 1;
+            }
+        }
+        if rig.disk.bytes() != bytes {
+            assert_ne!(*rig.plain.cell.0.lock().expect("the cell"), record, "a session has begun");
+        }
+    }
+    println!("{refused} refused, {alike} of no account");
+    assert!(refused > 400 && alike > 100, "{refused} and {alike}");
+}
+
+#[test]
+fn what_is_owed_outlives_every_power_loss_while_it_is_stored() {
+    for writes in 0..40 {
+        let rig = Rig::new();
+        let volume = rig.open().expect("it opens");
+        rig.shut(true);
+        for value in 1..=6 {
+            write(&volume, value, value as u8);
+            volume.flush().expect("a flush");
+        }
+        drop(volume);
+        rig.shut(false);
+        // The next session is cut off after so many writes and flushes of the disk, and the one after it finds all.
+        rig.disk.fail_after(writes);
+        if let Ok(volume) = rig.open() {
+            let _ = volume.write_at(9 * 4096, &[9; 4096]);
+            let _ = volume.close();
+        }
+        rig.disk.crash(&mut atrest_testkit::Random::new(writes));
+        let volume = match rig.open() {
+            Ok(volume) => volume,
+            Err(error) => panic!("after {writes} writes: {error:?}"),
+        };
+        assert_eq!(
+            [1, 2, 3, 4, 5, 6].map(|block| byte(&volume, block)),
+            [1, 2, 3, 4, 5, 6],
+            "after {writes} writes"
+        );
+    }
+}
+
+#[test]
+fn the_record_names_the_journal_while_it_is_in_use_and_no_longer() {
+    let rig = Rig::new();
+    let record = || {
+        let bytes = rig.plain.cell.0.lock().expect("the cell").expect("a record");
+        Record::decode(&bytes).expect("a record")
+    };
+    let volume = rig.open().expect("it opens");
+    assert_eq!(record().journal.map(|point| point.number), Some(0));
+    write(&volume, 1, 1);
+    volume.flush().expect("a flush");
+    assert_eq!(record().journal.map(|point| point.number), Some(1));
+    let key = |byte| VolumeKey::copy_from(&[byte; 32]);
+    assert_eq!(volume.rekey(&key(9), &key(8), || Ok(())), Err(VolumeError::JournalInUse));
+    volume.close().expect("it is closed");
+    assert_eq!((record().journal, record().closed), (None, true));
+}
+
+#[test]
+fn a_journal_that_is_too_small_or_fails_is_told() {
+    let mut rig = Rig::new();
+    let least = 2 * (most_room(BATCH) + 4096);
+    rig.disk = Arc::new(Disk::new(least as usize - 4096));
+    assert_eq!(rig.open().err(), Some(OpenError::JournalSize { least }));
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    write(&volume, 1, 1);
+    rig.disk.fail_after(0);
+    assert_eq!(volume.flush().expect_err("the disk fails").cause, Cause::Os(5));
+    assert_eq!(volume.flush().expect_err("it failed").cause, Cause::EarlierFlushFailed);
+}

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use atrest_device::BlockDevice as _;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{Keys, most_room};
+use atrest_sealedvolume::format::{Keys, LogObject, most_room, open_log};
 use atrest_sealedvolume::volume::{
-    Access, Freshness, JournalSettings, OpenError, Patience, Settings, VolumeError,
+    Access, Freshness, JournalSettings, Observer, OpenError, Patience, Settings, VolumeError,
 };
 use atrest_secret::VolumeKey;
 use atrest_testkit::{Campaign, Random};
@@ -76,6 +76,18 @@ struct Opened {
     client: Arc<Client>,
 }
 
+/// What the newest session began behind.
+#[derive(Default)]
+struct Begun(Mutex<Option<LogObject>>);
+
+impl Observer for Begun {
+    fn sealed(&self, object: &LogObject) {
+        if object.summary.begin {
+            *self.0.lock().expect("no panic") = Some(object.clone());
+        }
+    }
+}
+
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -115,7 +127,8 @@ impl World {
         let client = world.store.client();
         let (mut freshness, mut settings) = (world.freshness(&client), world.settings(Use::Without));
         let (store, keys) = (client, world.keys.clone());
-        SealedVolume::format(store, keys, &mut freshness, (BLOCKS as u64, 3), &mut settings).expect("a new volume");
+        SealedVolume::format(store, keys, &mut freshness, (BLOCKS as u64, 3), &mut settings)
+            .expect("a new volume");
         world.cell.lock().expect("the cell").fails = true;
         world
     }
@@ -144,7 +157,8 @@ impl World {
                 first_pause: Duration::ZERO,
                 ..Patience::default()
             },
-            journal: (with == Use::With || with == Use::Forgo && self.random.below(2) == 0).then_some(journal),
+            journal: (with == Use::With || with == Use::Forgo && self.random.below(2) == 0)
+                .then_some(journal),
             forgo_journal: with == Use::Forgo,
             ..Settings::default()
         }
@@ -156,6 +170,8 @@ impl World {
         let client = self.store.client();
         let (freshness, settings) = (self.freshness(&client), self.settings(with));
         let has_journal = settings.journal.is_some();
+        let begun = Arc::<Begun>::default();
+        let settings = Settings { observer: Some(Arc::clone(&begun) as _), ..settings };
         if with == Use::Forgo {
             // Somebody has decided that what only the journal has is not wanted, whether that opens the volume or not.
             self.flushed = self.stored;
@@ -163,6 +179,9 @@ impl World {
         }
         let (store, keys) = (Arc::clone(&client) as _, self.keys.clone());
         let opened = SealedVolume::open(store, keys, freshness, Access::Write, settings);
+        if let Some(begin) = begun.0.lock().expect("no panic").take() {
+            self.accepted(&begin);
+        }
         match opened {
             Ok(volume) => {
                 self.left &= !has_journal;
@@ -173,6 +192,22 @@ impl World {
                 client.end();
                 Err((error, dead))
             }
+        }
+    }
+
+    /// What was shown and accepted counts as stored from now on, also what the store had refused before.
+    fn accepted(&mut self, begin: &LogObject) {
+        let mut inner = self.store.inner();
+        let (mut number, mut chain) = (begin.summary.before, begin.summary.before_chain);
+        loop {
+            let name = format!("l/{number:016x}");
+            let all = inner.sent.get(&name).cloned().unwrap_or_default(); // intended: a volume's first state is no object.
+            let opened = all.iter().filter_map(|sent| Some((sent, open_log(&self.keys, number, sent).ok()?)));
+            let Some((sent, object)) = opened.into_iter().find(|(_, object)| object.chain == chain) else {
+                return;
+            };
+            inner.honest.insert(name, Arc::clone(sent));
+            (number, chain) = (object.summary.before, object.summary.before_chain);
         }
     }
 
@@ -200,7 +235,12 @@ impl World {
             Use::With | Use::Without => self.flushed,
         };
         let found = self.states.iter().rposition(|had| *had == state);
-        let found = found.unwrap_or_else(|| panic!("opened {with:?} at what it never held: {state:?} of {:?}", &self.states[self.states.len().saturating_sub(12)..]));
+        let found = found.unwrap_or_else(|| {
+            panic!(
+                "opened {with:?} at what it never held: {state:?} of {:?}",
+                &self.states[self.states.len().saturating_sub(12)..]
+            )
+        });
         assert!(
             found >= floor,
             "opened {with:?} at change {found} of {}, and {floor} was flushed",
@@ -321,7 +361,8 @@ impl World {
                 self.tamper();
             }
             let shown = self.disk.bytes();
-            let with = *self.random.pick(&[Use::With, Use::With, Use::With, Use::With, Use::Without, Use::Forgo]);
+            let with =
+                *self.random.pick(&[Use::With, Use::With, Use::With, Use::With, Use::Without, Use::Forgo]);
             let opened = match self.open(with) {
                 Ok(opened) => opened,
                 Err((error, dead)) => {
@@ -382,9 +423,15 @@ impl World {
         let caused = dead || self.mode == Mode::Evil || self.tampered;
         let by_store = matches!(
             error,
-            OpenError::Unreachable(_) | OpenError::Trusted(_) | OpenError::Replay(_) | OpenError::Contested { .. }
+            OpenError::Unreachable(_)
+                | OpenError::Trusted(_)
+                | OpenError::Replay(_)
+                | OpenError::Contested { .. }
         );
-        assert!(caused || by_store && self.mode != Mode::Honest || by_store && self.trusted, "a false alarm: {error:?}");
+        assert!(
+            caused || by_store && self.mode != Mode::Honest || by_store && self.trusted,
+            "a false alarm: {error:?}"
+        );
         if self.mode == Mode::Evil {
             self.store.inner().repent();
         }
@@ -407,7 +454,8 @@ impl World {
         self.mode = Mode::Honest;
         self.cell.lock().expect("the cell").fails = false;
         let with = if self.left { Use::Forgo } else { Use::With };
-        let opened = self.open(with).unwrap_or_else(|(error, _)| panic!("a false alarm at the end: {error:?}"));
+        let opened =
+            self.open(with).unwrap_or_else(|(error, _)| panic!("a false alarm at the end: {error:?}"));
         assert!(self.check(&opened, with), "everybody is honest");
         opened.volume.close().expect("it is closed");
         drop(opened);

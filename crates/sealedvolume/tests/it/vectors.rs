@@ -1,8 +1,11 @@
 //! Every byte of the format, against a program in Python that shares no code with us: `tests/vectors/sealed-volume.py`.
 
+use std::num::NonZeroU64;
+
 use atrest_sealedvolume::format::{
-    Aead, Extent, FormatError, Keys, Kind, LogObject, Node, Operation, OtherKey, Prelude, Record, Root, Run,
-    SnapshotRef, Summary, node_place, open_log, open_node, open_root, seal_log, seal_node, seal_root,
+    Aead, Extent, FormatError, JournalHead, JournalMark, JournalPoint, Keys, Kind, LogObject, Node,
+    Operation, OtherKey, Prelude, Record, Root, Run, SnapshotRef, Summary, half, node_place, open_log,
+    open_node, open_root, seal_log, seal_node, seal_root,
 };
 use atrest_secret::VolumeKey;
 use sha2::{Digest, Sha256};
@@ -25,6 +28,15 @@ const CHECKPOINT: &str = "649e24dc191d14c57f5d73982b0be450924dcb01773c40cc154707
 const RECORD: &str = "\
     957601000100101112131415161718191a1b1c1d1e1f09000000000000007299a2b9f361f6dbe58e1831c59f46ffe63b7982\
     29629d9bf627c0e7ddcdcd70404142434445464748494a4b000000000000";
+
+const JOURNAL_HEAD: &str = "3754f3fd29380f722f206e970279fc5d149d647cfbe888c1690cac59b6b22dd1";
+const JOURNAL_RECORD: &str = "aecde65514523e1116b08535ad19f45d0b6cff547b7d8edd5fa05be2b43debe1";
+const JOURNAL_CHAIN: &str = "c76d346a35fe35ee52e5cc0323c6ee47ad576c10f1b7c50a1f573ca2e4941d24";
+const MARKED_SUMMARY: &str = "8fbe7b09b09c4ad8a3c6de3a03e32aded8c6e541479d34ae6f9b2795eec8946f";
+const MARKED_CHECKPOINT: &str = "0fbdd271c09e2adfe8a77d2d62b01891fa054300f4939fa1212279d1012f68ae";
+const MARKED_RECORD: &str = "\
+    957601000001101112131415161718191a1b1c1d1e1f09000000000000007299a2b9f361f6dbe58e1831c59f46ffc76d346a\
+    35fe35ee52e5cc0323c6ee47404142434445464748494a4b2c0100000000";
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -74,6 +86,53 @@ fn log() -> (LogObject, Vec<u8>) {
     (sealed.object, sealed.bytes)
 }
 
+/// A leaf, and the branch above it.
+fn nodes(object: &LogObject) -> (Node, Node) {
+    let stored = |start, len, slot| Run { start, len, place: Some((object.prelude, slot)) };
+    let leaf = Node { children: Vec::new(), runs: vec![stored(8197, 1, 2), stored(8492, 2, 0)] };
+    let other = Prelude {
+        kind: Kind::Log,
+        aead: Aead::Aes256Gcm,
+        slots: 300,
+        summary_len: 500,
+        number: 77,
+        format: ascending(0x70),
+        session: ascending(0x20),
+        salt: ascending(0x60),
+        epoch: 0,
+    };
+    let runs = vec![
+        Run { start: 100, len: 4900, place: None },
+        Run { start: 9000, len: 1, place: Some((other, 200)) },
+    ];
+    let (made, _) = seal_node(&keys(), prelude(Kind::Map, 2), &leaf).expect("a leaf");
+    (leaf, Node { children: vec![made], runs })
+}
+
+fn root(chain: [u8; 32]) -> Root {
+    let (_, branch) = nodes(&log().0);
+    let (made, _) =
+        seal_node(&keys(), Prelude { slots: 1, ..prelude(Kind::Map, 0) }, &branch).expect("a branch");
+    let (key, place) = (VolumeKey::copy_from(&ascending::<32>(0x90)), "file:///".to_owned());
+    let other = OtherKey { format: ascending(0x70), epoch: 0, key, place };
+    let (name, clones) = ("name".to_owned(), vec![ascending(0x70)]);
+    let snapshot = SnapshotRef { id: 9, name, checkpoint: 7, salt: ascending(0), clones };
+    Root {
+        number: 9,
+        chain,
+        successor: 10,
+        session: ascending(0x40),
+        ordinal: 2,
+        window: 32,
+        trusted: true,
+        blocks: 1000,
+        journal: None,
+        map: Some(made),
+        keys: vec![other],
+        snapshots: vec![snapshot],
+    }
+}
+
 #[test]
 fn a_log_object_has_the_bytes_of_the_format() {
     let (object, bytes) = log();
@@ -88,52 +147,18 @@ fn a_log_object_has_the_bytes_of_the_format() {
 #[test]
 fn map_objects_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
     let object = log().0;
-    let stored = |start, len, slot| Run { start, len, place: Some((object.prelude, slot)) };
-    let leaf = Node { children: Vec::new(), runs: vec![stored(8197, 1, 2), stored(8492, 2, 0)] };
+    let (leaf, branch) = nodes(&object);
     let (made, bytes) = seal_node(&keys(), prelude(Kind::Map, 2), &leaf).expect("a leaf");
     assert_eq!(hex(&Sha256::digest(&bytes)), LEAF);
     assert_eq!(both(&made, &bytes), [Ok(leaf.clone()), Ok(leaf)]);
 
-    let (session, salt) = (ascending(0x20), ascending(0x60));
-    let other = Prelude {
-        kind: Kind::Log,
-        aead: Aead::Aes256Gcm,
-        slots: 300,
-        summary_len: 500,
-        number: 77,
-        format: ascending(0x70),
-        session,
-        salt,
-        epoch: 0,
-    };
-    let runs = vec![
-        Run { start: 100, len: 4900, place: None },
-        Run { start: 9000, len: 1, place: Some((other, 200)) },
-    ];
-    let branch = Node { children: vec![made], runs };
     let (made, bytes) =
         seal_node(&keys(), Prelude { slots: 1, ..prelude(Kind::Map, 0) }, &branch).expect("a branch");
     assert_eq!(hex(&Sha256::digest(&bytes)), BRANCH);
     assert_eq!(both(&made, &bytes), [Ok(branch.clone()), Ok(branch)]);
 
-    let (key, place) = (VolumeKey::copy_from(&ascending::<32>(0x90)), "file:///".to_owned());
-    let other = OtherKey { format: ascending(0x70), epoch: 0, key, place };
-    let (name, clones) = ("name".to_owned(), vec![ascending(0x70)]);
-    let snapshot = SnapshotRef { id: 9, name, checkpoint: 7, salt: ascending(0), clones };
-    let root = Root {
-        number: 9,
-        chain: object.chain,
-        successor: 10,
-        session: ascending(0x40),
-        ordinal: 2,
-        window: 32,
-        trusted: true,
-        blocks: 1000,
-        journal: None,
-        map: Some(made),
-        keys: vec![other],
-        snapshots: vec![snapshot],
-    };
+    let root = root(object.chain);
+    assert_eq!(root.map, Some(made));
     let (made, bytes) = seal_root(&keys(), prelude(Kind::Checkpoint, 0), &root).expect("a checkpoint");
     assert_eq!(hex(&Sha256::digest(&bytes)), CHECKPOINT);
     assert_eq!(open_root(&keys(), 9, &bytes), Ok((made, root.clone())));
@@ -150,6 +175,61 @@ fn map_objects_a_checkpoint_and_a_record_have_the_bytes_of_the_format() {
     let record = Record { closed: true, format: ascending(0x10), number: 9, chain, journal, session };
     assert_eq!(hex(&record.encode()), RECORD);
     assert_eq!(Record::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn a_journal_and_what_is_said_of_it_have_the_bytes_of_the_format() {
+    let keys = keys();
+    let journal = keys.journal(5).expect("the key of its epoch");
+    assert_eq!(keys.journal(4).err(), Some(FormatError::Key));
+    let id = NonZeroU64::new(0x1122_3344_5566_7788).expect("not 0");
+    let before = journal.first_chain(id);
+    let head = JournalHead { epoch: 5, id, first: 1, before };
+    let bytes = journal.encode_head(&head);
+    assert_eq!(hex(&Sha256::digest(bytes)), JOURNAL_HEAD);
+    assert_eq!(journal.open_head(&bytes), Ok(head));
+
+    let (object, _) = log();
+    let extents = object.summary.extents.clone();
+    let data: Vec<[u8; 4096]> = [1, 2, 3].map(|byte| [byte; 4096]).to_vec();
+    let blocks: Vec<_> = data.iter().collect();
+    let sealed = journal.seal((id, 1, &before), (Aead::ChaCha20Poly1305, ascending(0x60)), &extents, &blocks);
+    let (bytes, chain) = sealed.expect("a record");
+    assert_eq!((hex(&Sha256::digest(&bytes)), hex(&chain)), (JOURNAL_RECORD.into(), JOURNAL_CHAIN.into()));
+    let (record, after) = journal.open((id, 1, &before), &bytes, 1000).expect("it is one");
+    assert_eq!((record.extents.clone(), record.data.clone(), after), (extents, data.concat(), chain));
+    // It is the one behind another record, of another number, of another journal; it is cut; its volume is smaller.
+    let other = NonZeroU64::MIN;
+    assert_eq!(journal.open((id, 1, &chain), &bytes, 1000).err(), Some(FormatError::Tag));
+    assert_eq!(journal.open((id, 2, &before), &bytes, 1000).err(), Some(FormatError::AnotherObject));
+    assert_eq!(journal.open((other, 1, &before), &bytes, 1000).err(), Some(FormatError::Tag));
+    assert_eq!(journal.open((id, 1, &before), &bytes[..8000], 1000).err(), Some(FormatError::Length));
+    assert_eq!(journal.open((id, 1, &before), &bytes, 301).err(), Some(FormatError::Limit));
+
+    let mark = Some(JournalMark { id, covered: 7 });
+    let summary = Summary { journal: mark, ..object.summary.clone() };
+    let bytes = summary.encode().expect("a summary");
+    assert_eq!(hex(&Sha256::digest(&bytes)), MARKED_SUMMARY);
+    assert_eq!(Summary::decode(&bytes, 9, 3), Ok(summary));
+    let root = Root { journal: mark, ..root(object.chain) };
+    let (made, bytes) = seal_root(&keys, prelude(Kind::Checkpoint, 0), &root).expect("a checkpoint");
+    assert_eq!(hex(&Sha256::digest(&bytes)), MARKED_CHECKPOINT);
+    assert_eq!(open_root(&keys, 9, &bytes), Ok((made, root)));
+    let point = JournalPoint { number: 300, chain: half(&chain) };
+    let (format, session) = (ascending(0x10), ascending(0x40));
+    let journal = Some(point);
+    let record = Record { closed: false, format, number: 9, chain: object.chain, journal, session };
+    let bytes = record.encode();
+    assert_eq!(hex(&bytes), MARKED_RECORD);
+    let read = Record::decode(&bytes).expect("a record");
+    assert_eq!((read.journal, read.number, read.is_at(&object.chain)), (journal, 9, true));
+    assert!(!read.is_at(&chain));
+    // Closed with a journal, flags that there are not, and a number without a journal.
+    for (at, value) in [(4, 1), (5, 2), (5, 0)] {
+        let mut bad = bytes;
+        bad[at] = value;
+        assert_eq!(Record::decode(&bad), Err(FormatError::Layout), "byte {at}");
+    }
 }
 
 /// A node by each of its two copies.

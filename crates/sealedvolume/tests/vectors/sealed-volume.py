@@ -141,3 +141,32 @@ print('checkpoint', hashlib.sha256(checkpoint).hexdigest())
 
 record = b'\x95\x76' + struct.pack('<HBB', 1, 1, 0) + format_id + struct.pack('<Q', 9) + chain + session[:12] + bytes(6)
 print('record', record.hex())
+
+# A journal: the head of its first half, and record 1 with the changes of log object 9.
+journal_key = expand(prk, b'atrest sealed volume 1 journal', 32)
+identifier = struct.pack('<Q', 0x1122334455667788)
+first = mac(journal_key, b'chain' + identifier)
+head = b'\x93atsjnl\n' + struct.pack('<HHI', 1, 0, EPOCH) + format_id + identifier + struct.pack('<Q', 1) + first + bytes(3984)
+head += mac(journal_key, b'head' + head)
+print('journal head', hashlib.sha256(head).hexdigest())
+body = struct.pack('<II', 3, 3) + extents + b''.join(data for _, data in blocks)
+front = b'ajr\2' + struct.pack('<IQ', len(body), 1) + salt
+sealed = seal(expand(journal_key, b'record' + identifier + first + front, 32), bytes(12), b'', body)
+entry = front + sealed
+entry += bytes(-len(entry) % 4096)
+print('journal record', hashlib.sha256(entry).hexdigest())
+after = mac(journal_key, b'chain' + first + front + sealed[-16:])
+print('journal chain', after.hex())
+
+# What the log, a checkpoint and the trusted record say of it: records up to 7 are covered, record 300 counts.
+mark = identifier + struct.pack('<Q', 7)
+marked = clear[:112] + mark + clear[128:]
+print('marked summary', hashlib.sha256(marked).hexdigest())
+flags = 8 + 32 + 8 + 32 + 8 + 1
+marked = root[:flags] + b'\3' + root[flags + 1:flags + 9] + mark + root[flags + 9:]
+key, prelude = start(3, 0, len(marked), 9)
+marked = prelude + seal(key, nonce(0, 4), b'', marked) + seal(key, nonce(0, 5), b'', marked) + prelude
+print('marked checkpoint', hashlib.sha256(marked).hexdigest())
+halves = chain[:16] + after[:16]
+record = b'\x95\x76' + struct.pack('<HBB', 1, 0, 1) + format_id + struct.pack('<Q', 9) + halves + session[:12] + struct.pack('<IH', 300, 0)
+print('marked record', record.hex())
