@@ -160,14 +160,7 @@ impl Held {
         let (Some(device), Some(key)) = (self.media.sealed(), volume.sealed()) else {
             return Err(SealedError::NoStore);
         };
-        let held = if write { device.store().hold()? } else { device.store().hold_to_read()? };
-        let access = if write {
-            atrest_sealedvolume::volume::Access::Write
-        } else {
-            atrest_sealedvolume::volume::Access::Read
-        };
-        let settings = self.sealed.settings();
-        Ok((device.volume(key, self.sealed.freshness, access, settings)?, held))
+        self.sealed.open(device, key, write)
     }
 
     #[cfg(feature = "sealed")]

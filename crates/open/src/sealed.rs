@@ -7,16 +7,19 @@ use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use atrest_device::{BlockDevice, DeviceError, Extent, Geometry, StoreRequests};
-use atrest_engine::DiskError;
+use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, StoreRequests};
+use atrest_engine::{Access as FileAccess, DiskError, FileDevice};
 #[cfg(feature = "s3")]
 use atrest_s3::{Location, S3Error, S3Store, Settings as S3Settings};
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{Keys, Kind};
 use atrest_sealedvolume::header::HeaderObject;
 use atrest_sealedvolume::store::{DirectoryStore, ObjectStore, StoreError};
-use atrest_sealedvolume::volume::{Access, Freshness, OpenError, Patience, Settings, VolumeError};
+use atrest_sealedvolume::volume::{
+    Access, Freshness, JournalSettings, OpenError, Patience, Settings, VolumeError,
+};
 use atrest_volume::SealedKey;
 
 use crate::device::store_scheme;
@@ -166,6 +169,60 @@ impl fmt::Debug for SealedDevice {
     }
 }
 
+/// The journal of a sealed volume: a regular file, which is made if it is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Bytes of one that is made.
+    pub size: u64,
+    /// A flush waits for the store once something has waited to be stored for longer.
+    pub max_lag: Duration,
+}
+
+/// A journal that is open for a volume which is being opened.
+struct OpenJournal {
+    device: Arc<FileDevice>,
+    /// It was made now: if the volume does not open, it goes.
+    made: Option<PathBuf>,
+}
+
+impl JournalFile {
+    fn open(&self) -> Result<OpenJournal, SealedError> {
+        let at = |error: DeviceError| SealedError::Journal(error.cause);
+        match std::fs::metadata(&self.path) {
+            Ok(found) if !found.is_file() => return Err(SealedError::JournalKind),
+            Ok(_) => {
+                let device = FileDevice::open(&self.path, FileAccess::ReadWriteExclusive).map_err(at)?;
+                return Ok(OpenJournal { device: Arc::new(device), made: None });
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(SealedError::Journal(error.raw_os_error().map_or(Cause::Gone, Cause::Os))),
+        }
+        let device = FileDevice::create(&self.path, self.size).map_err(at)?;
+        let journal = OpenJournal { device: Arc::new(device), made: Some(self.path.clone()) };
+        match journal.device.reserve() {
+            Ok(()) => Ok(journal),
+            Err(error) => {
+                journal.give_up();
+                Err(SealedError::Journal(error.cause))
+            }
+        }
+    }
+}
+
+impl OpenJournal {
+    /// Takes away what was made for a volume that did not open. What was begun stays: the volume may name it.
+    fn give_up(self) {
+        let mut head = [0; 4096];
+        let is_blank = self.device.read_at(0, &mut head).is_ok() && head == [0; 4096];
+        if let Some(path) = self.made.filter(|_| is_blank) {
+            // The opening fails for another reason, which is told.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// How a sealed volume is opened, beside its key.
 #[derive(Debug)]
 pub struct SealedOptions {
@@ -175,17 +232,51 @@ pub struct SealedOptions {
     pub snapshot: Option<String>,
     /// How long its store is waited for.
     pub patience: Patience,
+    /// Where flushes are kept until they are stored. Without one they wait for the store. To read it is not opened.
+    pub journal: Option<JournalFile>,
+    /// What the volume's journal holds that the store does not is given up, or to read left out.
+    pub without_journal: bool,
 }
 
 impl SealedOptions {
-    pub(crate) fn settings(&self) -> Settings {
-        Settings { patience: self.patience, ..Settings::default() }
+    /// Opens the volume on a device with its key, to be written or to be read. What keeps other processes of this machine away comes with it.
+    pub(crate) fn open(
+        self,
+        device: &SealedDevice,
+        key: &SealedKey,
+        write: bool,
+    ) -> Result<(SealedVolume, Option<File>), SealedError> {
+        let held = if write { device.store.hold()? } else { device.store.hold_to_read()? };
+        let access = if write { Access::Write } else { Access::Read };
+        let file = self.journal.filter(|_| write);
+        let journal = file.as_ref().map(JournalFile::open).transpose()?;
+        let with_lag = journal.as_ref().zip(file.as_ref());
+        let settings = Settings {
+            patience: self.patience,
+            forgo_journal: self.without_journal,
+            journal: with_lag.map(|(open, file)| JournalSettings {
+                device: Arc::clone(&open.device) as _,
+                max_lag: file.max_lag,
+            }),
+            ..Settings::default()
+        };
+        match (device.volume(key, self.freshness, access, settings), journal) {
+            (Ok(volume), _) => Ok((volume, held)),
+            (Err(error), journal) => {
+                if let Some(journal) = journal {
+                    journal.give_up();
+                }
+                Err(error)
+            }
+        }
     }
 }
 
 impl Default for SealedOptions {
     fn default() -> Self {
-        Self { freshness: Freshness::Nothing, snapshot: None, patience: Patience::default() }
+        let (journal, without_journal) = (None, false);
+        let (freshness, patience) = (Freshness::Nothing, Patience::default());
+        Self { freshness, snapshot: None, patience, journal, without_journal }
     }
 }
 
@@ -203,14 +294,9 @@ impl SealedData {
         options: SealedOptions,
         read_only: bool,
     ) -> Result<Self, SealedError> {
-        let access = if read_only || options.snapshot.is_some() { Access::Read } else { Access::Write };
-        let held = match access {
-            Access::Write => device.store.hold()?,
-            Access::Read => device.store.hold_to_read()?,
-        };
-        let settings = options.settings();
-        let volume = device.volume(key, options.freshness, access, settings)?;
-        let Some(name) = options.snapshot else { return Ok(Self { volume, _held: held }) };
+        let snapshot = options.snapshot.clone();
+        let (volume, held) = options.open(device, key, !read_only && snapshot.is_none())?;
+        let Some(name) = snapshot else { return Ok(Self { volume, _held: held }) };
         let snapshot = volume.snapshots()?.into_iter().rev().find(|snapshot| snapshot.name == name);
         let id = snapshot.ok_or(SealedError::Volume(VolumeError::NoSuchSnapshot))?.id;
         Ok(Self { volume: volume.snapshot(id)?, _held: held })
@@ -289,6 +375,10 @@ pub enum SealedError {
     NoStore,
     /// The key has another length than that of a sealed volume.
     KeyLength,
+    /// The journal can't be opened or made, for this reason.
+    Journal(Cause),
+    /// The journal is no regular file.
+    JournalKind,
     /// Why it does not open.
     Open(OpenError),
     /// A snapshot of it does not open.
@@ -339,6 +429,8 @@ impl fmt::Display for SealedError {
             Self::CutHeader => f.write_str("the header object in the store is cut off"),
             Self::NoStore => f.write_str("the header is that of a sealed volume, whose data lies in a store"),
             Self::KeyLength => f.write_str("the key is none of a sealed volume"),
+            Self::Journal(cause) => write!(f, "the journal can't be opened: {cause}"),
+            Self::JournalKind => f.write_str("a journal is a regular file"),
             Self::Open(error) => error.fmt(f),
             Self::Volume(error) => error.fmt(f),
             Self::Disk(error) => error.fmt(f),

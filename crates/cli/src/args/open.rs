@@ -190,6 +190,26 @@ impl fmt::Display for Patience {
     }
 }
 
+/// The journal of a sealed volume.
+#[derive(Args, Clone, Debug, Default)]
+pub struct JournalArgs {
+    /// Keep what is flushed to a sealed volume in this local file until the store has it: a flush then waits for this disk alone, and many of
+    /// them become one object. The file is made if it is not there, and belongs to this volume. It is needed to open the volume again unless
+    /// that was closed in good order.
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// Size of a journal that is made [default: 256M].
+    #[arg(long, value_name = "SIZE", requires = "journal", value_parser = parse_size)]
+    pub journal_size: Option<u64>,
+    /// With --journal, a flush waits for the store once something has waited to be stored for longer: what the loss of this machine may cost
+    /// [default: 60].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub max_lag: Option<u32>,
+    /// Open a sealed volume without its journal: to read what the store has, or to write and give up what only the journal has.
+    #[arg(long)]
+    pub without_journal: bool,
+}
+
 /// Which volume, and how it is unlocked.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Volume")]
@@ -224,6 +244,8 @@ pub struct UnlockArgs {
     /// again, and flushes fail for good.
     #[arg(long, value_name = "SECONDS", default_value_t, value_parser = clap::value_parser!(u32).range(1..=86_400).map(Patience))]
     pub patience: Patience,
+    #[command(flatten)]
+    pub journal: JournalArgs,
     /// Read a sealed volume without its trusted store. An older state of it, in whole or block by block, is then not told from the
     /// newest one.
     #[arg(long, conflicts_with = "store")]

@@ -507,6 +507,9 @@ fn complete(unlock: &mut UnlockArgs, volume: &Settings) -> Result<(), Failure> {
     if !unlock.without_freshness {
         fill(&mut unlock.store, volume.path("store"));
     }
+    if !unlock.journal.without_journal {
+        fill(&mut unlock.journal.journal, volume.path("journal"));
+    }
     fill(&mut unlock.key_slot, slot(volume));
     fill(&mut unlock.expect.policy, volume.path("policy"));
     if let (None, Some(id)) = (&unlock.expect.expect_key, volume.text("expect-key")) {

@@ -46,6 +46,7 @@ pub const KEYS: &[Key] = &[
     volume("type", Kind::OneOf(TYPES)),
     volume("header", Kind::Path),
     volume("store", Kind::Path),
+    volume("journal", Kind::Path),
     volume("key-file", Kind::Path),
     volume("passphrase-from", Kind::Text),
     volume("key-slot", Kind::Number(31)),

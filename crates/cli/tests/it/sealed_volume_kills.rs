@@ -1,5 +1,5 @@
 //! The server of a sealed volume is killed in the middle of writes, again and again: the ext4 inside is the one of the last flush that was
-//! acknowledged, or of the one under way, to the byte, and e2fsck finds nothing wrong with it.
+//! acknowledged, or of the one under way, to the byte, and e2fsck finds nothing wrong with it. Half of the volumes have a journal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -17,6 +17,7 @@ const IMAGES: usize = 6;
 /// Times that one volume's server is killed.
 const KILLS: usize = 3;
 const OPTIONS: [&str; 4] = ["--key-file", "key", "--store", "store"];
+const JOURNAL: [&str; 6] = ["--journal", "journal", "--journal-size", "32M", "--max-lag", "1"];
 
 /// The ext4 after each of its changes.
 pub fn images() -> Vec<Vec<u8>> {
@@ -101,6 +102,7 @@ pub fn found(scratch: &Scratch, images: &[Vec<u8>], acknowledged: usize) -> usiz
 fn the_file_system_in_a_killed_volume_is_that_of_the_last_flush() {
     let images = images();
     Campaign::new("kills of a sealed volume's server", 2, 70).run(|seed, random| {
+        let journal: &[&str] = if seed % 2 == 0 { &JOURNAL } else { &[] };
         let scratch = Scratch::new();
         scratch.file("key", b"correct horse\n");
         scratch.file("first", &images[0]);
@@ -113,13 +115,19 @@ fn the_file_system_in_a_killed_volume_is_that_of_the_last_flush() {
         let name = format!("sealed-{}-{seed}", std::process::id());
         let mut state = 0;
         for _ in 0..KILLS {
-            run(&["open", &url, "--nbd", "--daemon", "--name", &name]);
+            let open = [&["open", &url, "--nbd", "--daemon", "--name", &name], journal].concat();
+            run(&open);
             let (wanted, pause) = (1 + random.below(30), Duration::from_micros(random.below(4000)));
             let acknowledged = state
                 + killed(&scratch, &name, &images, state, |flushed| {
                     flushed.wait_for(wanted);
                     thread::sleep(pause);
                 });
+            if !journal.is_empty() {
+                // What the journal holds is stored.
+                run(&open);
+                scratch.atrest(&["close", &name]).ok();
+            }
             run(&["decrypt", &url, "whole", "--yes"]);
             state = found(&scratch, &images, acknowledged);
         }

@@ -158,6 +158,18 @@ impl FileDevice {
         Ok(device)
     }
 
+    /// Has the filesystem keep room for all of a regular file, so that no write to it fails for want of room. One that keeps no room says so
+    /// when it is written.
+    ///
+    /// # Errors
+    /// [`Cause::Os`] with `ENOSPC` if there is not so much room.
+    pub fn reserve(&self) -> Result<(), DeviceError> {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, self.size()) {
+            Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(open_error(errno.into())),
+        }
+    }
+
     /// Replaces the contents of a regular file by `size` zero bytes and takes it from everyone but its owner; for
     /// callers who asked first. Nothing is changed while somebody else uses the file.
     ///

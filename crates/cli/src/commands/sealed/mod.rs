@@ -10,11 +10,11 @@ mod space;
 use std::path::Path;
 use std::time::Duration;
 
-use atrest_device::LockMode;
+use atrest_device::{Cause, LockMode};
 use atrest_engine::TrustedFile;
 use atrest_engine::flash::FlashOpenError;
 use atrest_open::Held;
-use atrest_open::sealed::{SealedError, SealedOptions};
+use atrest_open::sealed::{JournalFile, SealedError, SealedOptions};
 use atrest_s3::S3Error;
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::store::StoreError;
@@ -24,7 +24,7 @@ use atrest_volume::VolumeKey;
 
 use super::target::RESTORE;
 use super::unlock::{Use, open_if};
-use crate::args::open::UnlockArgs;
+use crate::args::open::{JournalArgs, UnlockArgs};
 use crate::args::secrets::SecretArgs;
 use crate::failure::{Code, Failure};
 use crate::flash_errors::of_trusted;
@@ -44,6 +44,10 @@ pub fn with_options(held: Held, path: &Path, args: &UnlockArgs, wanted: Use) -> 
             Some(_) => {
                 Err(Failure::parameters("--snapshot is for sealed volumes, which are named by a URL")
                     .at(path))
+            }
+            None if args.journal.journal.is_some() || args.journal.without_journal => {
+                let what = "--journal and --without-journal are for sealed volumes, which are named by a URL";
+                Err(Failure::parameters(what).at(path))
             }
             None => Ok(held),
         };
@@ -70,7 +74,19 @@ pub fn with_options(held: Held, path: &Path, args: &UnlockArgs, wanted: Use) -> 
     };
     let deadline = Duration::from_secs(args.patience.0.into());
     let patience = Patience { deadline, ..Patience::default() };
-    Ok(held.with_sealed(SealedOptions { freshness, snapshot: args.snapshot.clone(), patience }))
+    let (snapshot, without_journal) = (args.snapshot.clone(), args.journal.without_journal);
+    let journal = journal(&args.journal);
+    Ok(held.with_sealed(SealedOptions { freshness, snapshot, patience, journal, without_journal }))
+}
+
+/// Bytes of a journal, and seconds that what it holds may wait, where nobody says.
+const JOURNAL: (u64, u32) = (256 << 20, 60);
+
+fn journal(args: &JournalArgs) -> Option<JournalFile> {
+    let (size, lag) = JOURNAL;
+    let max_lag = Duration::from_secs(args.max_lag.unwrap_or(lag).into()); // intended: the default.
+    let size = args.journal_size.unwrap_or(size); // intended: the default.
+    args.journal.clone().map(|path| JournalFile { path, size, max_lag })
 }
 
 /// The trusted store that a file is.
@@ -140,6 +156,9 @@ impl From<SealedError> for Failure {
             }
             SealedError::NoStore => Self::new(Code::Device, error)
                 .hint("name the store by its URL: file:///path or s3://BUCKET/PREFIX"),
+            SealedError::Journal(Cause::Busy) => Self::new(Code::Busy, error)
+                .hint("`atrest status` lists what is open, `atrest close` ends it"),
+            SealedError::JournalKind => Self::parameters(error).hint("name a file that does not exist yet"),
             SealedError::Open(error) => error.into(),
             SealedError::Volume(error) => error.into(),
             SealedError::Disk(error) => error.into(),
@@ -211,6 +230,21 @@ impl From<OpenError> for Failure {
                 Self::new(Code::Device, error).hint(format!(
                     "restore {name} in the store from a copy, or remove it: what was flushed with it is lost then"
                 ))
+            }
+            OpenError::JournalNeeded => Self::new(Code::Device, error).hint(
+                "`atrest open --journal FILE` stores what is in it; --without-journal reads what the store has, or writes and gives the rest up",
+            ),
+            OpenError::JournalForeign | OpenError::JournalOfAnother => {
+                Self::new(Code::Device, error).hint("--journal names the volume's own, or a file that does not exist yet")
+            }
+            OpenError::JournalLeft { .. } => Self::new(Code::Device, error).hint(
+                "keep the file, and name another one; or give up what it holds: --without-journal beside --journal",
+            ),
+            OpenError::JournalOlder { .. } | OpenError::JournalGap { .. } => Self::new(Code::Device, error).hint(
+                "bring the newest journal and the newest objects; --without-journal gives up what only the journal has",
+            ),
+            OpenError::JournalSize { .. } => {
+                Self::parameters(error).hint("name a file that does not exist yet; --journal-size says how large it becomes")
             }
             OpenError::Origin => Self::new(Code::Device, error)
                 .hint("a clone needs the volume that it was made of, at the URL that it had then"),
