@@ -1,7 +1,7 @@
 //! The record in the trusted store. Whoever writes it keeps only those waiting who want it written, too: one record counts for all of them.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_device::TrustedStore;
@@ -19,6 +19,8 @@ pub(crate) struct Anchor {
     inner: Mutex<Inner>,
     /// Nothing more is written.
     stopped: AtomicBool,
+    /// Number of the newest log object that the record names. Without a trusted store it counts as each that is stored.
+    reached: AtomicU64,
 }
 
 struct Inner {
@@ -38,8 +40,9 @@ impl Anchor {
         every: NonZeroU32,
         (format, session): (FormatId, [u8; 12]),
     ) -> Self {
+        let reached = AtomicU64::new(if trusted.is_some() { 0 } else { u64::MAX });
         let inner = Mutex::new(Inner { trusted, journal, anchored: None, flushes: 0, unsure: false });
-        Self { format, session, every, inner, stopped: AtomicBool::new(false) }
+        Self { format, session, every, inner, stopped: AtomicBool::new(false), reached }
     }
 
     /// By policy, or by `force`, writes the record of the point that `stored` tells, and of what of the journal is durable, unless somebody has
@@ -73,6 +76,11 @@ impl Anchor {
         self.store(&mut self.lock(), head, closed)
     }
 
+    /// Number of the newest log object that nobody can take back unnoticed, of those up to `stored`.
+    pub(crate) fn reached(&self, stored: u64) -> u64 {
+        self.reached.load(Ordering::Acquire).min(stored)
+    }
+
     /// Writes nothing from now on.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
@@ -95,6 +103,7 @@ impl Anchor {
             inner.unsure = true;
             trusted.store(&record.encode()).inspect_err(|_| self.stop())?;
             inner.unsure = false;
+            self.reached.store(number, Ordering::Release);
         }
         inner.anchored = Some((head, journal));
         Ok(())

@@ -39,7 +39,7 @@ pub(crate) struct Journal {
     pub(crate) covered: u64,
     /// Number of the last record whose changes are all in the batch or in sealed objects.
     pub(crate) applied: u64,
-    /// A log object with changes that no record has: a flush waits until it is stored.
+    /// A log object with changes that no record has: a flush waits until it is stored, and records until it is anchored.
     pub(crate) owed: Option<u64>,
     keys: JournalKeys,
     half_len: u64,

@@ -190,14 +190,14 @@ impl Core {
     }
 
     /// Appends to the journal what is in the batch and in no record. `false` where there is no room for that, or something that no record has
-    /// waits to be stored.
+    /// waits to be stored and anchored.
     fn record_batch(&mut self, uploads: &Uploads) -> Result<bool, VolumeError> {
         let aead = self.objects.aead;
-        let Writer { journal, batch, random, .. } = self.writer()?;
+        let Writer { journal, batch, random, anchor, .. } = self.writer()?;
         let Some(journal) = journal else { return Ok(true) };
         let stored = uploads.stored().number;
-        journal.owed = journal.owed.filter(|owed| *owed > stored);
-        // Behind what has no record there is none: after a crash it would be there without what came before it.
+        // Behind what has no record there is none, until nobody can take it back: it would be there without what came before it.
+        journal.owed = journal.owed.filter(|owed| *owed > anchor.reached(stored));
         let mut recorded = Ok(journal.owed.is_none());
         if journal.owed.is_none() && !batch.is_recorded() {
             let (extents, blocks) = batch.unrecorded();
