@@ -771,7 +771,9 @@ def work(w, v, rng, n):
         elif r < .82: v.checkpoint()
         elif r < .85: v.snapshot()
         elif r < .865: v.unsnap()
-        elif r < .88: v.clone()
+        elif r < .88:
+            if w.store.fuse is None and rng.random() < .5: w.store.fuse = rng.randrange(1, 9)      # a crash while a clone is made
+            v.clone()
         elif r < .885: v.unclone()
         elif r < .895: v.rekey()
         elif r < .925: v.compact()

@@ -31,7 +31,7 @@ fn a_design_that_is_broken_on_purpose_is_caught() {
         ("rekey-header-first", "1"),
         ("rekey-writes-first", "1"),
         ("rekey-forgets-key", "1"),
-        ("clone-not-held", "2"),
+        ("clone-not-held", "6"),
         ("partial-zeros", "1"),
         ("partial-stale", "1"),
         ("journal-begin-forgets", "1"),
