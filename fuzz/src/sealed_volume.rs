@@ -1,6 +1,6 @@
 //! Objects of a sealed volume: as they come, and with tags that fit, as whoever has the key can make them.
 
-use std::num::NonZeroU64;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 use atrest_device::TRUSTED_RECORD_LEN;
@@ -68,7 +68,7 @@ fn journal_record(number: u64, clear: &[u8]) -> bool {
     assert!(record.extents.iter().all(|run| run.start + run.len <= BLOCKS));
     // Sealed again and opened it is the same.
     let journal = keys().journal(0).expect("its key");
-    let id = NonZeroU64::MIN;
+    let id = NonZeroU32::MIN;
     let before = journal.first_chain(id);
     let blocks: Vec<_> = record.data.as_chunks::<4096>().0.iter().collect();
     let at = (id, number.max(1), &before);
@@ -201,8 +201,9 @@ pub fn sealed_volume_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ],
     };
     let log = summary.encode().expect("a summary");
-    let id = NonZeroU64::MIN;
-    let marked = Summary { journal: Some(JournalMark { id, covered: 7 }), ..summary.clone() };
+    let id = NonZeroU32::MIN;
+    let chain = [5; 32];
+    let marked = Summary { journal: Some(JournalMark::new(id, 7, &chain)), ..summary.clone() };
     let marked = marked.encode().expect("a summary");
     let journal = keys().journal(0).expect("its key");
     let head = JournalHead { epoch: 0, id, first: 1, before: journal.first_chain(id) };

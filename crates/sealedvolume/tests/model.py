@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Executable model of sealed volumes (FORMATS.md, "Sealed volumes"), with changes of the volume key and clones. Standard library only, seeded.
+"""Executable model of sealed volumes (FORMATS.md, "Sealed volumes"), with changes of the volume key, clones and the local
+journal. Standard library only, seeded.
 usage: model.py [--runs N] [--seed S] [--flaw NAME]      one design (the good one without --flaw)
        model.py --flaws [--runs N] [--seed S]            every broken design, until each is caught
        model.py --one SEED [--flaw NAME]                 replay one volume"""
@@ -12,11 +13,13 @@ Seal = namedtuple('Seal', 'key nonce aad pt ok')           # an AEAD ciphertext;
 Log  = namedtuple('Log', 'hdr sa sb blocks h2')            # prelude, summary twice, data blocks, prelude
 Ckpt = namedtuple('Ckpt', 'hdr ra rb h2')                  # root twice
 MapO = namedtuple('MapO', 'hdr page')
-Sum  = namedtuple('Sum', 'kind ph pn nxt entries snaps')   # what a summary says
-Root = namedtuple('Root', 'n h nxt salt sess pages snaps ends keys holds')
-Rec  = namedtuple('Rec', 'closed salt n h')                # the trusted record
+Sum  = namedtuple('Sum', 'kind ph pn nxt entries snaps mark')   # what a summary says; mark: (journal, record covered, chain value after it) or None
+Root = namedtuple('Root', 'n h nxt salt sess pages snaps ends keys holds mark')
+Rec  = namedtuple('Rec', 'closed salt n h j')              # the trusted record; j: (number of a journal's record, chain value after it) or None
+JRec = namedtuple('JRec', 'j salt seal')                   # a record of a journal
 Clone = namedtuple('Clone', 'id snap pages state ring')   # a clone: the parent's map and keys as they were, and what it must hold
-Node = namedtuple('Node', 'parent kind inst state locs snaps n')
+Node = namedtuple('Node', 'parent kind inst state locs snaps n op mark')   # truth of a log object
+Op   = namedtuple('Op', 'parent inst state')               # truth of a write: what stood before it, who wrote, the blocks after it
 class Crash(Exception): pass
 class Alarm(Exception): pass             # told to the user: refused, EIO, fenced
 class Transient(Exception): pass
@@ -89,13 +92,25 @@ def flip(o, rng):
     if i == 1: return o._replace(sb=o.sb._replace(ok=False))
     b = list(o.blocks); b[i - 2] = b[i - 2]._replace(ok=False); return o._replace(blocks=tuple(b))
 
+class Journal:
+    """a local file: a head (number and chain value before the first record that is kept), records that are durable, and those that were not synchronised"""
+    def __init__(s, id, kid, fmt, chain): s.id, s.kid, s.fmt, s.first, s.chain, s.recs, s.pend, s.copies = id, kid, fmt, 1, chain, [], [], []; s.lock = s.right = None; s.given_up = False
+    def whole(s): return s.first, s.chain, list(s.recs), list(s.pend)
+    def put(s, c): s.first, s.chain = c[:2]; s.recs, s.pend = list(c[2]), list(c[3])
+    def keep(s): s.copies = (s.copies + [s.whole()])[-12:]
+    def settle(s, rng):
+        """its writer is gone: killed (nothing is lost yet), or the power failed (a suffix of what was not synchronised is lost, or torn, which is as good as lost)"""
+        s.lock = None; s.keep()
+        if s.pend and rng.random() < .6: s.recs += s.pend[:rng.randrange(len(s.pend) + 1)]; s.pend = []; ST['journals cut by a power loss'] += 1
+
 class World:
     def __init__(s, rng, flaw, reg=None):
         s.rng, s.flaw = rng, flaw; s.reg = {} if reg is None else reg
         s.mode = rng.choice(('honest', 'flaky', 'flaky', 'evil', 'evil', 'evil'))
         s.trust = rng.choice(('excl', 'excl', 'shared', 'none')); s.every = rng.choice((1, 1, 3)); s.lie = rng.choice((.02, .05, .12))
         s.store = Store(rng, s); s.rec = {}; s.truth = {}; s.acked = []; s.anch = {}; s.inst = 0; s.ctr = 0; s.refuse = False
-        s.rolled = s.tampered = s.stall = False; s.live = None; s.acked_by = []; s.ckh = {}; s.holder = {}; s.ck = {}; s.recs = []; s.clones = []; s.head = 0; s.heads = [0]; s.kids = 0; s.ndev = 2 if s.trust == 'shared' else 1
+        s.rolled = s.tampered = s.stall = False; s.live = None; s.acked_by = []; s.ckh = {}; s.holder = {}; s.ck = {}; s.recs = []; s.clones = []; s.head = 0; s.heads = [0]; s.kids = 0; s.ops = []; s.ancop = {}; s.jacked = []; s.files = {}; s.file = None; s.copied = s.harmed = s.scarred = s.mixed = False; s.ndev = 2 if s.trust == 'shared' else 1
+        s.journal = s.trust != 'shared' and rng.random() < .6; s.vandal = s.journal and rng.random() < .5
     # -- randomness and the AEAD
     def rand(s, tag):
         if s.flaw == 'no-random': return tag
@@ -105,6 +120,7 @@ class World:
         if s.reg.setdefault((key, nonce), (aad, pt)) != (aad, pt): raise Violation('nonce used twice')
         return x
     def key(s, hdr, kind, kid):
+        if kind == 'j': return (kind, hdr, kid)
         if s.flaw == 'no-format-bind': hdr = hdr._replace(fmt='')
         if s.flaw == 'no-object-key' and kind == 'l': hdr = hdr._replace(n=0, osalt='')
         if s.flaw in ('no-object-salt', 'resume-fixed-keys', 'reseal'): hdr = hdr._replace(osalt='')
@@ -115,15 +131,18 @@ class World:
         if x.aad != aad: return None
         return x.pt
     # -- trusted store: old or new after a crash or an error
-    def tstore(s, v, rec):
+    def tstore(s, v, rec, op):
         ST['trusted writes'] += 1; d = v.dev
         if s.holder.get(d) is not v and s.flaw != 'store-not-held': raise Alarm('trusted store is held by another writer')
         r = s.rng.random(); old = s.rec.get(d)
-        if r < .03: return s.land(d, rec, s.rng.random() < .5, 'crash')
-        if r < .06: return s.land(d, rec, s.rng.random() < .5, 'error')
-        s.land(d, rec, True, '')
-    def land(s, d, rec, new, how):
-        if new: s.recs.append((d, s.rec.get(d), s.anch.get(d))); s.rec[d] = rec; s.anch[d] = rec.h
+        if r < .03: return s.land(v, rec, op, s.rng.random() < .5, 'crash')
+        if r < .06: return s.land(v, rec, op, s.rng.random() < .5, 'error')
+        s.land(v, rec, op, True, '')
+    def land(s, v, rec, op, new, how):
+        d = v.dev
+        if new:
+            s.recs.append((d, s.rec.get(d), s.anch.get(d), s.ancop.get(d))); s.rec[d] = rec; s.anch[d] = rec.h; s.ancop[d] = (op, v.inst)
+            if v.given_up: s.give_up(v)
         if how == 'crash': ST['crashes'] += 1; raise Crash
         if how == 'error': raise Alarm('trusted store failed')
     # -- the header object, which holds the volume key
@@ -137,13 +156,45 @@ class World:
             raise Alarm('the header may be stored or not')
         s.head = kid; s.heads.append(kid)
     # -- truth
-    def node(s, h, parent, kind, inst, state, locs, snaps, n): s.truth.setdefault(h, Node(parent, kind, inst, state, locs, snaps, n))
+    def node(s, h, *a): s.truth.setdefault(h, Node(*a))
+    def op(s, parent, inst, lba, val):
+        st = list(s.ops[parent].state); st[lba] = val; s.ops.append(Op(parent, inst, tuple(st))); return len(s.ops) - 1
+    def is_anc_op(s, a, b):
+        while b is not None and b > a: b = s.ops[b].parent
+        return a == b
+    def settle(s, alive=()):
+        for f in s.files.values():
+            if f.lock is not None and f.lock not in alive: f.settle(s.rng)
+    def give_up(s, v):
+        """from here on nobody may count on what the journal holds"""
+        s.jacked = []; ST['journals given up'] += 1; v.given_up.given_up = True
     def is_anc(s, a, b):
         while b is not None:
             if a == b: return True
             b = s.truth[b].parent
         return False
     def check_open(s, v):
+        try: s.check_log(v); s.check_journal(v)
+        finally: v.given_up = None
+    def check_journal(s, v):
+        """what is seen is what some write left behind, at or behind the last flush that was acknowledged"""
+        top, evil = v.top(), s.mode == 'evil' or s.harmed
+        if v.view() != s.ops[top].state:
+            if s.trust == 'none' and evil: s.mixed = True; ST['mixed'] += 1; return
+            if not (s.rolled and evil): raise Violation('opened at a state that never was')
+        if not v.given_up and not (s.rolled and (evil or s.trust != 'excl')):
+            if not evil and not s.rolled and not all(s.is_anc_op(a, top) for a in s.jacked): raise Violation('flush that the journal acknowledged is lost')
+            if s.trust == 'excl':
+                a, inst = s.ancop[v.dev]; x = top                     # of before this opening
+                if v.before: a, inst = v.before
+                if not s.is_anc_op(a, top): raise Violation('anchored write lost')
+                while x != a:
+                    if s.ops[x].inst != inst and not s.rolled: raise Violation('beyond the anchor a write of another session accepted')
+                    x = s.ops[x].parent
+                if s.every == 1 and not s.rolled and not all(s.is_anc_op(a, top) for a in s.jacked): raise Violation('acknowledged and anchored write lost')
+        if v.jf: ST['opened with a journal'] += 1; v.jf.right = None; v.jf.given_up = False
+        if v.writes: s.jacked = [top]; s.harmed = s.scarred = s.copied = False
+    def check_log(s, v):
         ST['opened'] += 1
         if v.h0 not in s.truth: raise Violation('opened at something that was never written')
         evil = s.mode == 'evil'
@@ -187,7 +238,7 @@ class World:
 
 class Vol:
     """one opening of the volume"""
-    def __init__(s, w, dev): s.w, s.dev, s.F = w, dev, w.flaw; s.cks = []; s.ckh = {}; s.resume_gc = s.vh = None
+    def __init__(s, w, dev): s.w, s.dev, s.F = w, dev, w.flaw; s.cks = []; s.ckh = {}; s.resume_gc = s.vh = s.jf = s.given_up = s.before = None; s.batch = []; s.bulk = s.writes = False; s.bounds = []; s.told = 0
     def sl(s, hdr, *a): return s.w.seal(hdr, *a, s.ring[hdr.ep])
     def op(s, x, hd, *a): return s.w.opened(x, hd, *a, s.ring.get(hd.ep, s.kid))
     def get(s, name):
@@ -240,7 +291,8 @@ class Vol:
             elif op == '-': s.snaps.pop(i, None)
             elif op == 'c': s.holds.add((i, c))
             else: s.holds.discard((i, c))
-    def step(s, hdr, sm):
+    def step(s, hdr, sm, lone=False):
+        if not lone or s.F == 'journal-lone-begin': s.mark = sm.mark
         if sm.kind == 'begin': s.ends[s.salt] = (s.n, s.h)
         s.apply(hdr, sm); s.h = H(sm, hdr); s.n, s.nxt, s.salt, s.sess = hdr.n, sm.nxt, hdr.salt, hdr.sess
     def read(s, lba, pages=None):
@@ -269,7 +321,7 @@ class Vol:
                 raise Alarm('store older: a checkpoint is newer than the record')
             ep = s.vh.ep; s.ring = {e: k for e, k in root.keys}; s.ring[ep] = s.kid; s.ep = ep; s.holds = set(root.holds)
             s.acc = []; s.over = {}; s.pages = root.pages; s.snaps = dict(root.snaps); s.ends = dict(root.ends); s.cks = [nm]; s.ckh = {nm: s.vh}
-            s.h, s.n, s.nxt, s.salt, s.sess = root.h, root.n, root.nxt, root.salt, root.sess; s.hdr0 = nm
+            s.h, s.n, s.nxt, s.salt, s.sess = root.h, root.n, root.nxt, root.salt, root.sess; s.hdr0 = nm; s.mark = root.mark
             try: s.follow(rec, root); return
             except Alarm as e: why = str(e)
             if w.trust == 'none': break
@@ -301,26 +353,33 @@ class Vol:
                 elif begun or hdr.salt != rec.salt or rec.closed:
                     if hdr.salt == rec.salt and rec.closed: break
                     raise Alarm('store older: another session has written behind the anchor')
-            s.step(hdr, sm); s.acc.append((nm, hdr))
+            s.step(hdr, sm, sm.kind == 'begin' and rec and seen and excl); s.acc.append((nm, hdr))    # a begin that is not anchored changes nothing of what is owed
             if rec and not seen: seen = (s.n == rec.n) if F == 'chain-unchecked' else at()
             if rec and not seen and s.n > rec.n and F != 'fork-unchecked': raise Alarm('rolled back: another history at the anchor')
         if not seen: raise Alarm('rolled back: the anchor is not reached')
-    def open(s, write=True):
-        w = s.w; rec = w.rec.get(s.dev) if w.trust != 'none' else None; s.fmt = w.fmt; s.anch = w.anch.get(s.dev)
+    def open(s, write=True, journal=False, forgo=False):
+        w = s.w; rec = w.rec.get(s.dev) if w.trust != 'none' else None; s.fmt = w.fmt; s.anch = w.anch.get(s.dev); s.before = w.ancop.get(s.dev); s.writes = write
         for attempt in range(4):
-            s.load(rec); s.h0 = s.h
+            s.load(rec); s.h0 = s.h; s.batch, s.bounds, s.told, s.bulk = [], [], 0, False
             if write: w.store.true.update((nm, x) for nm, hd in s.acc for x in w.store.hist[nm] if x.hdr == hd)         # what was shown and accepted counts as stored
+            if s.h not in w.truth: raise Violation('opened at something that was never written')
+            if write or journal: s.take_over(rec, journal, forgo)
             if not write: return s
-            w.holder[s.dev] = s; w.inst += 1; s.inst = w.inst; s.acked_n = s.n; s.batch = []; s.flushes = 0; s.failed = False
+            w.holder[s.dev] = s; w.inst += 1; s.inst = w.inst; s.acked_n = s.n; s.flushes = 0; s.failed = False
             if s.F in ('resume', 'resume-fixed-keys') and rec and rec.closed and s.n == rec.n:
-                return s                          # goes on in the session that was closed
+                s.jf = None; return s             # goes on in the session that was closed
+            if s.jf and s.F != 'journal-no-takeover': s.append()   # nothing that an earlier session left behind follows this record
+            if s.jf:
+                if s.jf.right: s.jf.right = None; w.scarred = True        # what was shown was accepted and is written to
+                s.sync()
+            if s.jf and not s.batch and s.F != 'journal-no-takeover': s.cov, s.covc, s.bounds = s.jn, s.jc, []
             salt = w.rand('salt%d' % (s.sess + 1)); h0 = s.h
             hdr = Hdr(s.fmt, salt, s.sess + 1, s.nxt, w.rand('o'), s.ep)
             skip = 1 if s.F == 'no-skip' else W
-            sm = Sum('begin', s.h, s.n, s.nxt + skip, (), ()); nd = w.truth.get(s.h)
-            if nd is None: raise Violation('opened at something that was never written')
+            sm = Sum('begin', s.h, s.n, s.nxt + skip, (), (), s.said() if s.F != 'journal-begin-forgets' else None); nd = w.truth[s.h]
             obj = Log(hdr, s.sl(hdr, 'l', 'sa', hdr.n, sm), s.sl(hdr, 'l', 'sb', hdr.n, sm), (), hdr)
-            w.node(H(sm, hdr), s.h, 'begin', s.inst, nd.state, nd.locs, nd.snaps, hdr.n)
+            w.node(H(sm, hdr), s.h, 'begin', s.inst, nd.state, nd.locs, nd.snaps, hdr.n, nd.op, sm.mark)
+            if s.given_up and w.trust == 'none': w.give_up(s)
             if not s.put('l/%05d' % hdr.n, obj):
                 o = s.get('l/%05d' % hdr.n); old = s.open_log('l/%05d' % hdr.n, o) if o is not None else None
                 if old and (old.ph != s.h or s.vh.ep != s.ep) and w.trust == 'excl':          # a dead branch that was hidden; the trusted store is ours, so nobody else writes
@@ -331,14 +390,97 @@ class Vol:
             s.step(hdr, sm); s.acked_n = s.n
             if w.trust != 'none' and s.F != 'begin-not-anchored': s.anchor()
             return s
-    def anchor(s, closed=False):
-        s.w.tstore(s, Rec(closed, s.salt, s.n, s.h))
+    def anchor(s, closed=False, h=None):
+        w = s.w; h = h or s.h; op = w.truth[h].op
+        if s.jf: op = max(op, s.synced[2])
+        w.tstore(s, Rec(closed, s.salt, w.truth[h].n, h, s.synced[:2] if s.jf and not (s.F == 'journal-begin-forgets' and s.told and s.h == h and w.truth[h].kind == 'begin') else None), op)
+    # -- journal
+    def said(s): return (s.jf.id, s.cov, s.covc) if s.jf else None
+    def take_over(s, rec, journal, forgo):
+        """what the log names as its journal, and its records that are not covered: they are written again as if they came now"""
+        w, F, m = s.w, s.F, s.mark; s.jf = None
+        if m is None:
+            f = w.file if journal else None
+            if f and (f.kid != s.kid or f.given_up or f.lock not in (None, s)): f = None
+            if journal and not f: i = w.rand('j%d' % len(w.files)); f = w.file = w.files[i] = Journal(i, s.kid, s.fmt, H('chain', i))
+            if not f: return
+        elif forgo:
+            s.given_up = w.files.get(m[0]) or Journal(0, 0, 0, 0)
+            if w.rng.random() < .5: return
+            i = w.rand('j%d' % len(w.files)); f = w.file = w.files[i] = Journal(i, s.kid, s.fmt, H('chain', i)); m = None
+        else:
+            f = w.files.get(m[0])
+            if not f or f.id != m[0] or f.kid != s.kid: raise Alarm('journal needed')
+        assert not s.writes or f.lock in (None, s)
+        good, c = [], f.chain; at = {f.first - 1: c}; j = f.first - 1
+        for r in f.recs + f.pend:
+            pt = w.opened(r.seal, s.jhdr(f, c, r.j, r.salt), 'j', 0, 0, s.kid) if F != 'tag-ignored' else r.seal.pt
+            if pt is None or r.j != j + 1: break
+            c = H('chain', c, r); j = r.j; at[j] = c; good.append((r, pt))
+        if m is None:
+            if any(pt for r, pt in good): raise Alarm('a journal with records that nobody asks for')
+            s.cov, s.covc = j, c
+        else:
+            _, s.cov, s.covc = m
+            if f.first > s.cov + 1: raise Alarm('store older: the log lacks what the journal has no more')
+            if at.get(s.cov) != s.covc and any(pt and r.j >= s.cov for r, pt in good) and F != 'journal-mark-by-number': raise Alarm('the journal is of another branch')
+            if rec and rec.j and rec.j[0] > s.cov and F != 'journal-older-unchecked':
+                if rec.j[0] not in at or (at[rec.j[0]] != rec.j[1] and F != 'journal-chain-unchecked'): raise Alarm('journal older than the record')
+            if j < s.cov: ST['journals shorter than the log'] += 1
+            if j < s.cov and F == 'journal-new-identifier' and s.writes:
+                i = w.rand('j%d' % len(w.files)); w.files.pop(f.id); f = w.file = w.files[i] = Journal(i, s.kid, s.fmt, H('chain', i)); good, j, c, s.cov, s.covc = [], 0, f.chain, 0, f.chain
+        for r, pt in good:
+            if r.j > s.cov and m is not None: s.batch += pt; s.bounds.append((len(s.batch), r.j, at[r.j])); ST['records taken over'] += bool(pt)
+        s.told = len(s.batch); s.jf, s.jn, s.jc = f, j, c; s.synced = (j, c, s.top())
+        if s.writes: f.recs, f.pend = [r for r, _ in good[:len(f.recs)]], [r for r, _ in good[len(f.recs):]]; f.lock = s
+    def jhdr(s, f, c, j, salt): return (f.id, c, j, '' if s.F == 'journal-no-salt' else salt)
+    def append(s):
+        """a record of what was written since the last one"""
+        w, f = s.w, s.jf; w.store.tick(); j = s.jn + 1; salt = w.rand('jr%d' % j); hd = s.jhdr(f, s.jc, j, salt); key = ('j', hd, s.kid); pt = tuple(s.batch[s.told:]); x = Seal(key, 0, 0, pt, True)
+        if w.reg.setdefault((key, 0), (0, pt)) != (0, pt): raise Violation('nonce used twice')
+        r = JRec(j, salt, x); f.pend.append(r); s.jn, s.jc = j, H('chain', s.jc, r); s.told = len(s.batch); s.bounds.append((s.told, s.jn, s.jc)); ST['records'] += 1
+        if w.rng.random() < .2: f.keep()
+    def sync(s):
+        w, f = s.w, s.jf; w.store.tick()
+        if w.rng.random() < .01: f.recs += f.pend[:w.rng.randrange(len(f.pend) + 1)]; f.pend = []; s.failed = True; raise Alarm('trusted store or journal: the disk refuses')
+        f.recs += f.pend; f.pend = []; s.synced = (s.jn, s.jc, s.top()); f.keep(); w.store.tick()
+    def drop(s):
+        """a half is begun anew: all records in it are covered by log objects that are stored"""
+        f = s.jf; to = s.w.truth[s.stored_h()].mark; to = to[1] if to else 0
+        if s.F == 'journal-dropped-early': to = s.cov
+        k = [r for r in f.recs if r.j <= to]
+        for r in k[:s.w.rng.randrange(len(k) + 1)]: f.first, f.chain = r.j + 1, H('chain', f.chain, r); f.recs.remove(r); ST['records dropped'] += 1
+    def stored_h(s):
+        low = min([o.hdr.n for o in s.queue]) - 1 if s.queue else s.n; h = s.h
+        while s.w.truth[h].n > low: h = s.w.truth[h].parent
+        return h
+    def acknowledge(s):
+        if s.jf and not s.jf.given_up: s.w.jacked = (s.w.jacked + [s.top()])[-3:]; ST['flushes that a journal acknowledged'] += 1
+    def top(s): return s.batch[-1][2] if s.batch else s.w.truth[s.h].op
+    def view(s):
+        st = list(s.w.truth[s.h].state)
+        for l, x, _ in s.batch: st[l] = x
+        return tuple(st)
+    def write(s, lba, val): s.batch.append((lba, val, s.w.op(s.top(), s.inst, lba, val)))
+    def seal(s, k=None, bulk=False):
+        """the first k writes of the batch as a log object; what no record has is appended to the journal, or else nothing is until everything is stored and anchored"""
+        while not s.room(): s.push1()
+        k = len(s.batch) if k is None else k
+        if s.jf and k > s.told:
+            if s.bulk or bulk: s.bulk = True
+            else: s.append()
+        n = 0
+        while s.bounds and s.bounds[0][0] <= k: n, s.cov, s.covc = s.bounds.pop(0)
+        if s.F == 'journal-mark-ahead' and s.bounds and n < k: n, s.cov, s.covc = s.bounds.pop(0)
+        s.bounds = [(p - k, j, c) for p, j, c in s.bounds]; s.told = max(0, s.told - k); items, s.batch = s.batch[:k], s.batch[k:]
+        s.sealed(items)
     # -- writing
     def sealed(s, items, relocs=(), snaps=()):
         while not s.room(): s.push1()
+        if snaps: s.bulk = True
         w = s.w; ents, blocks = [], []; nd = w.truth[s.h]; state, locs = list(nd.state), list(nd.locs)
         hdr = Hdr(s.fmt, s.salt, s.sess, s.nxt, w.rand('o'), s.ep)
-        for lba, val in items:
+        for lba, val, _ in items:
             if val == 0: ents.append((lba, None, None)); state[lba] = 0; locs[lba] = None
             else:
                 k = len(blocks); ents.append((lba, k, None)); blocks.append(s.sl(hdr, 'l', k, (hdr.n, k, lba), val)); state[lba] = val; locs[lba] = (hdr, k)
@@ -350,15 +492,15 @@ class Vol:
                 except Alarm: continue
             k = len(blocks); ents.append((lba, k, old)); blocks.append(s.sl(hdr, 'l', k, (hdr.n, k, lba), val))
             if locs[lba] == old: locs[lba] = (hdr, k)
-        sm = Sum('data', s.h, s.n, hdr.n + 1, tuple(ents), tuple(snaps))
+        sm = Sum('data', s.h, s.n, hdr.n + 1, tuple(ents), tuple(snaps), s.said())
         obj = Log(hdr, s.sl(hdr, 'l', 'sa', hdr.n, sm), s.sl(hdr, 'l', 'sb', hdr.n, sm), tuple(blocks), hdr)
         sn = dict(nd.snaps)
         for op, i, c in snaps: sn.__setitem__(i, c) if op == '+' else op == '-' and sn.pop(i, None)
-        w.node(H(sm, hdr), s.h, 'data', s.inst, tuple(state), tuple(locs), tuple(sorted(sn.items())), hdr.n)
+        w.node(H(sm, hdr), s.h, 'data', s.inst, tuple(state), tuple(locs), tuple(sorted(sn.items())), hdr.n, items[-1][2] if items else nd.op, sm.mark)
         s.step(hdr, sm); s.queue.append(obj)
     def partial(s, lba, half, val):
         """half of a block: the other half is what was written last, which may have to be read; if it can't be, nothing is written"""
-        w = s.w; last = [x for l, x in s.batch if l == lba]; halves = lambda x: list(x) if type(x) is tuple else [x, x]
+        w = s.w; last = [x for l, x, _ in s.batch if l == lba]; halves = lambda x: list(x) if type(x) is tuple else [x, x]
         try: two = halves(last[-1] if last and s.F != 'partial-stale' else s.read(lba))
         except Alarm as e:
             ST['partial writes that failed'] += 1
@@ -367,7 +509,7 @@ class Vol:
             two = [0, 0]
         want = halves(last[-1] if last else w.truth[s.h].state[lba]); two[half] = want[half] = val
         if two != want: raise Violation('a partial write took up what was not there')
-        s.batch.append((lba, tuple(two))); ST['partial writes'] += 1
+        s.write(lba, tuple(two)); ST['partial writes'] += 1
     def room(s):
         low = min([o.hdr.n for o in s.queue]) - 1 if s.queue else s.n   # of the oldest that is not stored, not of how many are stored
         return s.nxt <= low + W or (s.F == 'window-by-count' and len(s.queue) < W)
@@ -383,11 +525,30 @@ class Vol:
             if r == 'ok' or (r == 'exists' and s.same('l/%05d' % o.hdr.n, o)): s.queue.remove(o)
             elif r == 'exists': s.failed = True; raise Alarm('fenced')
         if not s.queue: s.acked_n = s.n
+        if s.jf and s.w.rng.random() < .4: s.drop()
     def flush(s, force=False):
+        """with a journal: a record, synchronised; log objects come later"""
+        w = s.w
+        if not s.jf: return s.drain(force)
+        if s.failed: raise Alarm('an earlier flush failed')
+        if s.bulk:                                                     # no record may follow what no record has, before that is stored and anchored
+            if s.F not in ('journal-bulk-unordered', 'journal-bulk-unanchored'): return s.drain()
+            if s.F == 'journal-bulk-unanchored':
+                for _ in range(4): s.push()
+                if s.queue: s.failed = True; raise Alarm('flush failed: the store refuses')
+            s.bulk = False
+        if s.told < len(s.batch): s.append()
+        if s.F != 'journal-not-synced': s.sync()
+        s.flushes += 1
+        if w.trust != 'none' and (force or s.flushes % w.every == 0):
+            try: s.anchor(h=s.stored_h() if s.F != 'journal-anchors-unstored' else s.h)
+            except Alarm: s.failed = True; raise
+        s.acknowledge()
+    def drain(s, force=False):
+        """everything is stored, and by the policy anchored"""
         w = s.w
         if s.failed: raise Alarm('an earlier flush failed')
-        while s.batch and not s.room(): s.push1()
-        if s.batch: s.sealed(s.batch); s.batch = []
+        if s.batch: s.seal(bulk=w.rng.random() < .5)
         if s.F == 'ack-before-put': w.acked.append(s.h); w.acked_by.append((s.h, s.dev))
         last = s.queue[-1] if s.queue else None
         if s.F == 'anchor-before-put' and w.trust != 'none': s.anchor()
@@ -400,15 +561,16 @@ class Vol:
             s.over = dict(enumerate(nd.locs)); raise Alarm('flush failed: the store refuses')
         if s.queue: s.failed = True; raise Alarm('flush failed: the store refuses')
         s.flushes += 1
-        if w.trust != 'none' and (force or s.flushes % w.every == 0):
+        if w.trust != 'none' and (force or s.jf or s.flushes % w.every == 0):
             try: s.anchor()
             except Alarm: s.failed = True; raise
+        s.bulk = False; s.acknowledge()
         w.acked.append(s.h); w.acked_by.append((s.h, s.dev)); ST['acknowledged flushes'] += 1
     # -- checkpoint, snapshots, compaction, garbage
     def checkpoint(s):
         w = s.w
-        if s.F != 'checkpoint-unflushed': s.flush(force=True)
-        elif s.batch: s.sealed(s.batch); s.batch = []
+        if s.F != 'checkpoint-unflushed': s.drain(force=True)
+        elif s.batch: s.seal()
         pages = list(s.pages)
         for p in range(NB // PER):
             if any(l // PER == p for l in s.over):
@@ -423,7 +585,7 @@ class Vol:
         if name in s.cks: return True
         hdr = Hdr(s.fmt, s.salt, s.sess, s.n, w.rand('c'), s.ep)
         root = Root(s.n, s.h, s.nxt, s.salt, s.sess, tuple(pages), tuple(sorted(s.snaps.items())), tuple(sorted(s.ends.items())),
-            () if s.F == 'rekey-forgets-key' else tuple(sorted((e, k) for e, k in s.ring.items() if e != s.ep)), tuple(sorted(s.holds)))
+            () if s.F == 'rekey-forgets-key' else tuple(sorted((e, k) for e, k in s.ring.items() if e != s.ep)), tuple(sorted(s.holds)), s.said() if s.F != 'journal-not-in-root' else None)
         w.ck[hdr] = (s.h, [x[0] for x in pages if x]); w.ckh[hdr] = s.h
         if not s.put(name, Ckpt(hdr, s.sl(hdr, 'c', 'ra', s.n, root), s.sl(hdr, 'c', 'rb', s.n, root), hdr)): return False
         s.pages = tuple(pages); s.over = {}
@@ -432,10 +594,10 @@ class Vol:
     def snapshot(s):
         if not s.checkpoint() or s.cks[-1] not in s.ckh: return
         i = s.w.ctr; s.w.ctr += 1; c = s.cks[-1]
-        s.sealed((), (), (('+', i, (c, s.ckh[c])),)); s.flush(); ST['snapshots'] += 1
+        s.sealed((), (), (('+', i, (c, s.ckh[c])),)); s.drain(); ST['snapshots'] += 1
     def unsnap(s):
         free = [i for i in sorted(s.snaps) if s.F == 'clone-not-held' or all(h != i for h, _ in s.holds)]
-        if free: s.sealed((), (), (('-', s.w.rng.choice(free), None),)); s.flush()
+        if free: s.sealed((), (), (('-', s.w.rng.choice(free), None),)); s.drain()
     # -- clones: held by the snapshot that they are of, before they exist and for as long as they do
     def clone(s):
         w = s.w
@@ -444,7 +606,7 @@ class Vol:
         if r is None: return
         w.ctr += 1; made = Clone(w.ctr, s.snaps[i], r.pages, w.truth[w.ckh[s.snaps[i][1]]].state, dict(s.ring))
         if s.F == 'clone-before-hold': w.clones.append(made)
-        s.sealed((), (), (('c', i, made.id),)); s.flush(force=True)
+        s.sealed((), (), (('c', i, made.id),)); s.drain(force=True)
         w.store.tick()                                                   # the clone's own checkpoint: without it the hold is all that there is
         if s.F != 'clone-before-hold': w.clones.append(made)
         ST['clones'] += 1
@@ -454,23 +616,24 @@ class Vol:
         i, c = w.rng.choice(sorted(s.holds))
         gone = [x for x in w.clones if x.id != c]
         if s.F != 'hold-goes-first': w.clones = gone                     # flattened, or deleted
-        s.sealed((), (), (('u', i, c),)); s.flush(force=True)
+        s.sealed((), (), (('u', i, c),)); s.drain(force=True)
         if s.F == 'hold-goes-first':
             s.unsnap(); s.gc(); w.clones = gone
     # -- another volume key: a checkpoint under it, the header, and only then anything else
     def rekey(s):
         w = s.w
+        if s.jf and s.F != 'journal-rekey': return                       # refused while a journal is in use: its key comes from the volume key
         if not s.checkpoint(): return
-        s.sealed((), (), ()); s.flush(force=True)
+        s.sealed((), (), ()); s.drain(force=True)
         w.kids += 1; kid = w.kids; ring = dict(s.ring)
         if s.F == 'rekey-header-first': w.header(kid)
         s.ep += 1; s.ring[s.ep] = kid; s.kid = kid
-        if s.F == 'rekey-writes-first': w.ctr += 1; s.batch.append((0, w.ctr)); s.flush(force=True)
+        if s.F == 'rekey-writes-first': w.ctr += 1; s.write(0, w.ctr); s.drain(force=True)
         try:
             if not s.checkpoint(): s.failed = True; raise Alarm('the store refuses the checkpoint')
             if s.F != 'rekey-header-first': w.header(kid)
         except Alarm: s.failed = True; raise                             # under which key others go on is not known
-        s.sealed((), (), ()); s.flush(force=True); s.checkpoint(); ST['keys changed'] += 1
+        s.sealed((), (), ()); s.drain(force=True); s.checkpoint(); ST['keys changed'] += 1
     def compact(s):
         if s.batch: s.flush()
         ls = []
@@ -481,14 +644,14 @@ class Vol:
         if ls:
             late = s.w.rng.random() < .5
             if late:                                                   # a write comes between choosing and writing
-                s.w.ctr += 1; s.batch.append((ls[0][0], s.w.ctr)); s.sealed(s.batch); s.batch = []
+                s.w.ctr += 1; s.write(ls[0][0], s.w.ctr); s.seal()
             s.sealed((), ls[:2]); s.flush(); ST['relocations'] += 1
     def gc(s):
         w = s.w
         if s.F != 'gc-early' and not s.checkpoint(): return
         if len(s.cks) < 2 and s.F != 'gc-one-checkpoint': return
         if s.F == 'gc-early': 
-            if s.batch: s.sealed(s.batch); s.batch = []
+            if s.batch: s.seal()
         listed = [x for p in 'lmc' for x in w.store.list(p)]
         keep, low = set(), None
         roots = list(s.cks) if s.F != 'gc-one-checkpoint' else s.cks[-1:]
@@ -513,14 +676,19 @@ class Vol:
         s.collect(dead)
     def collect(s, dead):
         w = s.w
-        if s.F not in ('gc-unfenced', 'gc-early'): s.sealed((), (), ()); s.flush()   # still not fenced: after the list, before the first delete
+        if s.F not in ('gc-unfenced', 'gc-early'): s.sealed((), (), ()); s.drain()   # still not fenced: after the list, before the first delete
         for x in dead: w.store.delete(x, s)
     def close(s):
-        if s.batch and not s.failed: s.flush()
+        if s.jf and not s.failed:                                      # in this order
+            s.drain(force=True); s.sync(); s.anchor(); f, c = s.jf, s.F == 'journal-closed-late'
+            if not c: f.first, f.chain, f.recs = s.jn + 1, s.jc, []; f.keep(); s.w.store.tick()
+            s.jf = f.lock = None; s.sealed((), (), ()); s.drain(); s.checkpoint(); ST['closed with a journal'] += 1
+            if c: f.first, f.chain, f.recs = s.jn + 1, s.jc, []
+        elif s.batch and not s.failed: s.flush()
         clean = not s.failed and not s.queue
         if s.F in ('resume', 'resume-fixed-keys') and s.failed: clean = True
         if clean and s.w.trust != 'none':
-            if s.failed: s.w.tstore(s, Rec(True, s.salt, s.acked_n, s.acked_h()))
+            if s.failed: s.w.tstore(s, Rec(True, s.salt, s.acked_n, s.acked_h(), None), s.w.truth[s.acked_h()].op)
             else: s.anchor(closed=True)
     def acked_h(s):
         h = s.h
@@ -530,33 +698,33 @@ class Vol:
     def fork(s):
         """the process is copied while it runs (a virtual machine that is resumed twice)"""
         v = copy.copy(s); v.over, v.queue, v.batch, v.snaps, v.ends, v.cks, v.ckh = dict(s.over), list(s.queue), list(s.batch), dict(s.snaps), dict(s.ends), list(s.cks), dict(s.ckh)
-        v.ring, v.holds = dict(s.ring), set(s.holds)
+        v.ring, v.holds, v.bounds = dict(s.ring), set(s.holds), list(s.bounds)
+        if s.jf: v.jf = copy.copy(s.jf); v.jf.put(s.jf.whole()); v.jf.given_up = s.w.copied = True
         return v
 
 def make(w):
     """a new volume: what was there under the same volume key is given up, and stays known to the adversary"""
-    w.fmt = w.rand('fmt'); w.store.o = {}; w.store.true = {}; w.store.late = []; w.rec = {}; w.truth = {}; w.acked = []; w.acked_by = []; w.anch = {}; w.ck = {}; w.live = None; w.clones = []
+    w.fmt = w.rand('fmt'); w.store.o = {}; w.store.true = {}; w.store.late = []; w.rec = {}; w.truth = {}; w.acked = []; w.acked_by = []; w.anch = {}; w.ck = {}; w.live = None; w.clones = []; w.files = {}; w.file = None; w.jacked = []; w.copied = w.harmed = w.scarred = False; w.ops.append(Op(None, 0, (0,) * NB))
     hdr = Hdr(w.fmt, w.rand('salt0'), 0, 0, w.rand('c'), 0); h = H('made', hdr)
-    w.node(h, None, 'begin', 0, (0,) * NB, (None,) * NB, (), 0)
-    root = Root(0, h, 1, hdr.salt, 0, (None,) * (NB // PER), (), (), (), ())
+    w.node(h, None, 'begin', 0, (0,) * NB, (None,) * NB, (), 0, len(w.ops) - 1, None)
+    root = Root(0, h, 1, hdr.salt, 0, (None,) * (NB // PER), (), (), (), (), None)
     o = Ckpt(hdr, w.seal(hdr, 'c', 'ra', 0, root, w.head), w.seal(hdr, 'c', 'rb', 0, root, w.head), hdr)
     w.store.o['c/00000'] = w.store.true['c/00000'] = o; w.store.hist.setdefault('c/00000', []).append(o); w.ck[hdr] = (h, []); w.ckh[hdr] = h
     if w.trust != 'none':
-        for d in range(w.ndev): w.rec[d] = Rec(True, hdr.salt, 0, h); w.anch[d] = h
+        for d in range(w.ndev): w.rec[d] = Rec(True, hdr.salt, 0, h, None); w.anch[d] = h; w.ancop[d] = (len(w.ops) - 1, 0)
 
 def reads(w, v, quiet=False):
     """everything is what it was, or an error; no error without a cause"""
-    nd = w.truth[v.h]; bad = 0
+    nd = w.truth[v.h]; bad = 0; view = v.view(); new = {l: x for l, x, _ in v.batch}
     def one(lba, want, pages=None):
-        try: got = v.read(lba, pages)
+        try: got = new[lba] if pages is None and lba in new else v.read(lba, pages)
         except Alarm as e:
             ST['read errors'] += 1
             if not (quiet or w.store.mode == 'evil' or w.tampered or 'answer' in str(e)): raise Violation('error on reading without a cause: %s' % e)
             return 1
         if got != want: raise Violation('wrong data accepted')
         ST['reads'] += 1; return 0
-    if not v.batch if hasattr(v, 'batch') else True:
-        for lba in range(NB): bad += one(lba, nd.state[lba])
+    for lba in range(NB): bad += one(lba, view[lba])
     if sorted(v.snaps) != [i for i, _ in nd.snaps]: raise Violation('snapshots vanished or came back')
     for i, (name, hdr) in sorted(v.snaps.items()):
         try: r = v.open_ck(name, v.get(name), hdr)
@@ -579,29 +747,38 @@ def fenced_by_nobody(w, v, e):
 def work(w, v, rng, n):
     for _ in range(n):
         r = rng.random()
-        if r < .10: w.ctr += 1; v.partial(rng.randrange(NB), rng.randrange(2), w.ctr)
+        if v.jf and rng.random() < .35:                                # what a journal is for: flushes that are local, and objects behind them
+            if r < .45:
+                for _ in range(rng.randrange(1, 4)): w.ctr += 1; v.write(rng.randrange(NB), w.ctr)
+            if r < .25 and not v.bulk: v.append()
+            elif r < .5: v.flush()
+            elif r < .8 and v.batch and v.room(): v.seal(rng.randrange(1, len(v.batch) + 1), rng.random() < .12)
+            else: v.push()
+        elif r < .10: w.ctr += 1; v.partial(rng.randrange(NB), rng.randrange(2), w.ctr)
         elif r < .42:
-            w.ctr += 1; v.batch.append((rng.randrange(NB), 0 if rng.random() < .1 else w.ctr))
-        elif r < .50 and v.batch and v.room(): v.sealed(v.batch); v.batch = []; ST['sealed without flush'] += 1
+            w.ctr += 1; v.write(rng.randrange(NB), 0 if rng.random() < .1 else w.ctr)
+        elif r < .50 and v.batch and v.room(): v.seal(rng.randrange(1, len(v.batch) + 1) if v.jf else None, rng.random() < .25); ST['sealed without flush'] += 1
         elif r < .55: v.push()
         elif r < .58:                                                # one object is refused for a while, those behind it are stored
             v.flush(); w.store.stuck = 'l/%05d' % v.nxt; ST['bursts behind a refused object'] += 1
             try:
                 for _ in range(7):
-                    w.ctr += 1; v.batch.append((rng.randrange(NB), w.ctr))
-                    if v.room(): v.sealed(v.batch); v.batch = []
+                    w.ctr += 1; v.write(rng.randrange(NB), w.ctr)
+                    if v.room(): v.seal()
                     v.push()
             finally: w.store.stuck = None
         elif r < .75: v.flush()
         elif r < .82: v.checkpoint()
         elif r < .85: v.snapshot()
         elif r < .865: v.unsnap()
-        elif r < .88: v.clone()
+        elif r < .88:
+            if w.store.fuse is None and rng.random() < .5: w.store.fuse = rng.randrange(1, 9)      # a crash while a clone is made
+            v.clone()
         elif r < .885: v.unclone()
         elif r < .895: v.rekey()
         elif r < .925: v.compact()
         elif r < .96: v.gc()
-        elif not v.batch: reads(w, v)
+        elif v.jf or not v.batch: reads(w, v)
 
 def tamper(w, rng):
     """between sessions: an older store, objects of before, dropped ones that come back"""
@@ -617,6 +794,19 @@ def tamper(w, rng):
     elif k == 5 and w.trust != 'excl': w.head = rng.choice(w.heads)   # a header of before, with a key of before (THREAT-MODEL.md has what it does beside a record)
     elif st.o: x = rng.choice(sorted(st.o)); st.o[x] = flip(st.o[x], rng)
 
+def vandal(w, rng):
+    """between sessions: the journal's disk is the attacker's"""
+    free = [f for i, f in sorted(w.files.items()) if f.lock is None and f.copies]
+    if not free: return
+    f = rng.choice(free); f.right = f.right or f.whole(); k = rng.randrange(4); w.harmed = True; ST['attacks on a journal'] += 1
+    if k < 2: f.put(rng.choice(f.copies) if rng.random() < .5 else max(f.copies, key=lambda c: c[0] + len(c[2]) + len(c[3])))             # an older one
+    elif k == 2: a = f.recs + f.pend; f.recs, f.pend = a[:rng.randrange(len(a) + 1)], []
+    elif f.recs: i = rng.randrange(len(f.recs)); f.recs[i] = f.recs[i]._replace(seal=f.recs[i].seal._replace(ok=False))
+def righted(w):
+    for f in w.files.values():
+        if f.right: f.put(f.right); f.right = None
+    w.harmed = w.scarred
+
 def scenario(seed, flaw, w=None, depth=0):
     rng = random.Random(seed)
     if w is None: w = World(rng, flaw); make(w)
@@ -624,22 +814,26 @@ def scenario(seed, flaw, w=None, depth=0):
     for cyc in range(rng.randrange(2, 8)):
         dev = rng.randrange(w.ndev); st = w.store; st.mode = w.mode if rng.random() < .8 else ('honest' if w.mode != 'evil' else 'evil')
         st.fuse = rng.randrange(1, 60) if rng.random() < .35 else None; w.live = None; w.stall = False
+        if any(z.jf for z in zombies) and rng.random() < .5: zombies = [z for z in zombies if not z.jf]
+        w.settle(zombies); jn = w.journal and rng.random() < .85; forgo = any(z.jf for z in zombies) or rng.random() < .04
         v = Vol(w, dev); ST['openings'] += 1
-        try: v.open(); w.check_open(v); w.live = v
+        try: v.open(True, jn, forgo); w.check_open(v); w.live = v
         except Crash: continue
         except Alarm as e:
             st.fuse = None; ST['refused openings'] += 1
-            if w.rolled: return
+            if w.rolled or w.harmed and w.trust == 'none': return
             if w.mode == 'evil':
                 if w.trust != 'excl': return
                 st.o = dict(st.true); w.tampered = False; st.late = []; w.head = w.heads[-1]
-            st.mode = 'honest'; v = Vol(w, dev)
-            try: v.open(); w.check_open(v); w.live = v; reads(w, v)
+            w.settle(zombies); righted(w); st.mode = 'honest'; v = Vol(w, dev)
+            try: v.open(True, jn, forgo or w.copied); w.check_open(v); w.live = v; reads(w, v)
             except Crash: continue
             except Alarm as e2:
+                if w.scarred: return
                 if 'trusted store' in str(e2): continue
                 raise Violation('false alarm at opening: %s' % e2)
             st.mode = w.mode
+        if w.mixed: return
         # ---- a flipped bit costs one unit
         if w.mode == 'honest' and not w.tampered and rng.random() < .5:
             f, st.fuse = st.fuse, None; x = rng.choice(sorted(st.o)); old = st.o[x]; st.o[x] = new = flip(old, rng); ST['flipped bits'] += 1
@@ -653,38 +847,54 @@ def scenario(seed, flaw, w=None, depth=0):
             if rng.random() < .25:                                  # refused, closed in good order if the design says so, then the dropped bytes
                 ST['refused and closed'] += 1
                 st.fuse = None; v.flush(force=True)
-                for _ in range(rng.randrange(1, 3)): w.ctr += 1; v.batch.append((rng.randrange(2), w.ctr))
+                for _ in range(rng.randrange(1, 3)): w.ctr += 1; v.write(rng.randrange(2), w.ctr)
                 before = dict(st.o); w.refuse = True; m = st.mode; st.mode = 'flaky'
                 try: v.flush()
                 except Alarm: pass
                 finally: w.refuse = False; st.mode = m
-                if rng.random() < .3 and flaw == 'reseal': w.ctr += 1; v.batch.append((0, w.ctr)); v.flush()
+                if rng.random() < .3 and flaw == 'reseal': w.ctr += 1; v.write(0, w.ctr); v.flush()
                 try: v.close()
                 except Alarm: pass
                 if w.mode == 'evil':
-                    v = Vol(w, dev); st.mode = 'honest'
-                    v.open(); w.check_open(v); w.live = v
-                    for _ in range(rng.randrange(1, 4)): w.ctr += 1; v.batch.append((rng.randrange(2), w.ctr)); v.flush()
+                    w.settle(zombies); v = Vol(w, dev); st.mode = 'honest'
+                    v.open(True, jn, forgo); w.check_open(v); w.live = v
+                    for _ in range(rng.randrange(1, 4)): w.ctr += 1; v.write(rng.randrange(2), w.ctr); v.flush()
                     if rng.random() < .5: v.checkpoint()
                     if rng.random() < .5: v.close()
                     for x in sorted(st.hist):
                         if x[0] == 'l' and x not in before and len(st.hist[x]) > 1: st.o[x] = rng.choice(st.hist[x]); w.tampered = True
-                    if not v.batch: reads(w, v, True)               # what was acknowledged and withheld is missing: EIO, never other bytes
+                    if v.jf or not v.batch: reads(w, v, True)               # what was acknowledged and withheld is missing: EIO, never other bytes
+                continue
+            if v.jf and w.vandal and rng.random() < .1:               # part of what was not synchronised is lost, another session begins, and all of it is back
+                ST['lost records put back'] += 1; st.fuse = None; v.flush(); f = v.jf
+                for _ in range(rng.randrange(2, 5)): w.ctr += 1; v.write(rng.randrange(NB), w.ctr); v.append()
+                all_of_it = f.whole(); f.recs += f.pend[:rng.randrange(len(f.pend))]; f.pend = []; f.lock = None
+                v = Vol(w, dev); v.open(True, jn, forgo); w.check_open(v); w.live = v; w.settle(zombies)
+                if v.jf is f: f.right = f.whole(); f.put(all_of_it); w.harmed = True
+                continue
+            if v.jf and w.mode == 'evil' and rng.random() < .1:       # what no record has is stored, and hidden once a record follows
+                ST['unrecorded objects hidden'] += 1; st.fuse = None; v.drain(); before = dict(st.o); w.ctr += 1; v.write(rng.randrange(NB), w.ctr); v.seal(bulk=True)
+                for _ in range(4): v.push()
+                w.ctr += 1; v.write(rng.randrange(NB), w.ctr); st.fuse = rng.randrange(8)
+                try: v.flush()
+                finally: st.fuse = None; st.o = before; w.tampered = True
                 continue
             w.stall = rng.random() < .3 and w.mode != 'evil'
             if rng.random() < .5: st.snaps.append(dict(st.o)); st.snaps = st.snaps[-6:]
             if reader and w.mode == 'honest' and reader.hdr0 in v.cks + [c for c in v.cks]: reads(w, reader)
-            work(w, v, rng, rng.randrange(2, 22))
+            work(w, v, rng, 0 if v.jf and rng.random() < .2 else rng.randrange(2, 22))
             if w.mode == 'honest' and rng.random() < .3: reader = Vol(w, dev).open(write=False)
             r = rng.random()
             if r < .08 and w.mode == 'honest':                       # the running process is copied
                 u = v.fork(); ST['processes copied'] += 1
                 for x in rng.sample((u, v), 2):
-                    try: w.ctr += 1; x.batch.append((rng.randrange(NB), w.ctr)); x.flush()
+                    try:
+                        w.ctr += 1; x.write(rng.randrange(NB), w.ctr); x.flush()
+                        if x.jf and rng.random() < .5: x.seal(); x.push()
                     except Alarm: pass
             elif r < .16 and w.mode == 'honest' and depth == 0:      # volume and store copied, both written to under one key
                 ST['copies written to'] += 1
-                x = copy.deepcopy(w); x.reg = w.reg; x.rng = x.store.rng = random.Random(seed + 1 + 7919 * cyc); x.live = None; x.store.fuse = None
+                x = copy.deepcopy(w); x.reg = w.reg; x.rng = x.store.rng = random.Random(seed + 1 + 7919 * cyc); x.live = None; x.store.fuse = None; x.settle()
                 scenario(seed + 7, flaw, x, 1)
             elif r < .22 and depth == 0:                             # made again under the same volume key
                 ST['made again'] += 1; make(w); zombies = []; reader = None; w.tampered = False; continue
@@ -696,40 +906,45 @@ def scenario(seed, flaw, w=None, depth=0):
         st.fuse = None
         # ---- writers that were thought dead
         if zombies and w.mode != 'evil' and rng.random() < .6:
-            z = rng.choice(zombies); b = Vol(w, dev)
-            try: b.open(); w.check_open(b); w.live = b; work(w, b, rng, 6)
+            z = rng.choice(zombies); b = Vol(w, dev); w.settle(zombies)
+            try: b.open(True, w.journal, any(y.jf for y in zombies)); w.check_open(b); w.live = b; work(w, b, rng, 6)
             except (Alarm, Crash): b = None
             ST['stalled writers resumed'] += 1; m = st.mode; zs = z
             try:
                 if z.resume_gc is not None: d, z.resume_gc = z.resume_gc, None; z.collect(d)
                 if rng.random() < .4: z.gc()
                 elif rng.random() < .3: z.close()
-                else: w.ctr += 1; z.batch.append((rng.randrange(NB), w.ctr)); z.flush(); z.gc()
+                else: w.ctr += 1; z.write(rng.randrange(NB), w.ctr); z.flush(); z.gc()
             except Violation: raise
             except (Alarm, Crash): pass
             zombies.remove(zs)
         # ---- the adversary between sessions
         if w.mode == 'evil' and rng.random() < .6: tamper(w, rng)
+        if w.vandal and rng.random() < .5: w.settle(zombies); vandal(w, rng)
         if w.trust != 'none' and w.recs and rng.random() < .05:
-            d, old, a = rng.choice(w.recs)
-            if old: w.rec[d] = old; w.anch[d] = a; w.rolled = True; ST['trusted store put back'] += 1
+            d, old, a, o = rng.choice(w.recs)
+            if old: w.rec[d] = old; w.anch[d] = a; w.ancop[d] = o; w.rolled = True; ST['trusted store put back'] += 1
     # ---- at the end: honest again, and everything that was acknowledged is there
     st = w.store; st.fuse = None; w.live = None
-    if w.rolled: return
+    if w.rolled or w.copied or w.harmed and w.trust == 'none': return
     if w.mode == 'evil':
         if w.trust != 'excl': return
         st.o = dict(st.true); w.tampered = False; st.late = []; w.head = w.heads[-1]
-    st.mode = 'honest'
+    w.settle(); righted(w); st.mode = 'honest'
     for dev in range(w.ndev):
         v = Vol(w, dev)
-        try: v.open(write=False); w.check_open(v)
-        except Alarm as e: raise Violation('false alarm at the end: %s' % e)
+        try: v.open(False, True); w.check_open(v)
+        except Alarm as e:
+            if w.scarred: return
+            raise Violation('false alarm at the end: %s' % e)
         reads(w, v)
 
 FLAWS = ('no-random','no-object-salt','no-object-key','no-place','no-format-bind','hdr-of-object','tag-ignored','reseal','resume','resume-fixed-keys',
   'any-session','begin-not-anchored','no-anchor','chain-unchecked','checkpoint-trusted','fork-unchecked','gap-accepted','error-is-absent','missing-is-hole','ack-before-put','anchor-before-put','ack-gap','no-fence','no-skip','window-by-count',
   'store-not-held','relocate-blind','older-record-unchecked','checkpoint-unflushed','gc-early','gc-one-checkpoint','gc-ignores-snapshots','gc-unfenced','gc-forgets-fences','single-summary','single-prelude',
-  'rekey-header-first','rekey-writes-first','rekey-forgets-key','clone-not-held','clone-before-hold','hold-goes-first','partial-zeros','partial-stale')
+  'rekey-header-first','rekey-writes-first','rekey-forgets-key','clone-not-held','clone-before-hold','hold-goes-first','partial-zeros','partial-stale',
+  'journal-begin-forgets','journal-lone-begin','journal-not-in-root','journal-mark-ahead','journal-mark-by-number','journal-dropped-early','journal-not-synced','journal-older-unchecked','journal-chain-unchecked',
+  'journal-no-takeover','journal-no-salt','journal-new-identifier','journal-anchors-unstored','journal-bulk-unordered','journal-bulk-unanchored','journal-closed-late','journal-rekey')
 
 def run(seed, runs, flaw, enough=None):
     """enough: stop once something was found and so many volumes were tried"""

@@ -1,7 +1,7 @@
 //! The journal: a local file or device on which flushes are kept until log objects hold them. Heads of its two halves, and records.
 
 use core::fmt;
-use core::num::NonZeroU64;
+use core::num::NonZeroU32;
 
 use atrest_codec::{Le, Reader, decode, encode};
 use atrest_kdf::Prf;
@@ -25,27 +25,47 @@ const MARK: [u8; 3] = *b"ajr";
 /// Bytes of a head that its tag covers.
 const COVERED: usize = JOURNAL_HEAD - 32;
 
+/// First bytes of a journal's chain value: as many as a log object has room for.
+type Short = [u8; 10];
+
 /// What a log object says of the journal that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalMark {
     /// The journal.
-    pub id: NonZeroU64,
-    /// Number of the last record whose changes are all in this object or those before it, 0 for none.
+    pub id: NonZeroU32,
+    /// Number of the last record whose changes are all in this object or those before it, 0 for none. It has 48 bits.
     pub covered: u64,
+    /// The journal's chain value after that record, cut short.
+    chain: Short,
 }
 
 impl JournalMark {
-    pub(super) fn encode(mark: Option<Self>) -> [u8; 16] {
-        encode((Le(mark.map_or(0, |mark| mark.id.get())), Le(mark.map_or(0, |mark| mark.covered))))
+    /// All is covered up to a record with this chain value after it.
+    pub fn new(id: NonZeroU32, covered: u64, chain: &Chain) -> Self {
+        let (chain, _): (Short, [u8; 22]) = decode(chain);
+        Self { id, covered, chain }
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Option<Self>, FormatError> {
-        let (id, covered) = (reader.le64()?, reader.le64()?);
-        match (NonZeroU64::new(id), covered) {
-            (None, 0) => Ok(None),
-            (None, _) => Err(FormatError::Layout),
-            (Some(_), MOST_RECORDS..) => Err(FormatError::Limit),
-            (Some(id), covered) => Ok(Some(Self { id, covered })),
+    /// Whether the journal has this chain value after the record that is covered.
+    pub fn is_at(&self, chain: &Chain) -> bool {
+        *self == Self::new(self.id, self.covered, chain)
+    }
+
+    /// Identifier; record and chain value.
+    pub(super) fn encode(mark: Option<Self>) -> ([u8; 4], [u8; 16]) {
+        let Some(Self { id, covered, chain }) = mark else { return ([0; 4], [0; 16]) };
+        let (covered, _): ([u8; 6], [u8; 2]) = decode(&covered.to_le_bytes());
+        (id.get().to_le_bytes(), encode((covered, chain)))
+    }
+
+    pub(super) fn decode(id: u32, rest: &[u8; 16]) -> Result<Option<Self>, FormatError> {
+        let (covered, chain): ([u8; 6], Short) = decode(rest);
+        let covered = u64::from_le_bytes(encode((covered, [0; 2])));
+        match NonZeroU32::new(id) {
+            None if *rest == [0; 16] => Ok(None),
+            None => Err(FormatError::Layout),
+            Some(_) if covered >= MOST_RECORDS => Err(FormatError::Limit),
+            Some(id) => Ok(Some(Self { id, covered, chain })),
         }
     }
 }
@@ -56,7 +76,7 @@ pub struct JournalHead {
     /// Which of the volume's keys the journal is made with.
     pub epoch: u32,
     /// The journal.
-    pub id: NonZeroU64,
+    pub id: NonZeroU32,
     /// Number of the first record.
     pub first: u64,
     /// Chain value before it.
@@ -78,10 +98,11 @@ impl JournalHead {
             return Err(FormatError::Version { version });
         }
         reader.zeros(2)?;
-        let (epoch, format, id) = (reader.le32()?, reader.array()?, reader.le64()?);
+        let (epoch, format, id) = (reader.le32()?, reader.array()?, reader.le32()?);
+        reader.zeros(4)?;
         let (first, before) = (reader.le64()?, reader.array()?);
         reader.zeros(COVERED - 80)?;
-        let id = NonZeroU64::new(id).ok_or(FormatError::Layout)?;
+        let id = NonZeroU32::new(id).ok_or(FormatError::Layout)?;
         if first == 0 || first > MOST_RECORDS {
             return Err(FormatError::Limit);
         }
@@ -157,6 +178,13 @@ pub struct JournalRecord {
 }
 
 impl JournalRecord {
+    /// Whether it changes nothing: an opening has put it behind what it found.
+    pub fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+}
+
+impl JournalRecord {
     /// The record that has this body in clear, of a volume of so many blocks.
     ///
     /// # Errors
@@ -220,14 +248,14 @@ impl JournalKeys {
     }
 
     /// The chain value before record 1.
-    pub fn first_chain(&self, id: NonZeroU64) -> Chain {
+    pub fn first_chain(&self, id: NonZeroU32) -> Chain {
         *self.prf.whole(&[b"chain", &id.get().to_le_bytes()])
     }
 
     /// A head as bytes.
     pub fn encode_head(&self, head: &JournalHead) -> [u8; JOURNAL_HEAD] {
         let fields = (MAGIC, Le(VERSION), [0; 2], Le(self.epoch), self.format);
-        let front: [u8; 80] = encode((fields, Le(head.id.get()), Le(head.first), head.before));
+        let front: [u8; 80] = encode((fields, Le(head.id.get()), [0; 4], Le(head.first), head.before));
         let covered: [u8; COVERED] = encode((front, [0; COVERED - 80]));
         encode((covered, *self.prf.whole(&[b"head", &covered])))
     }
@@ -254,7 +282,7 @@ impl JournalKeys {
     /// [`FormatError::Limit`] if it is longer than a record may be.
     pub fn seal(
         &self,
-        (id, number, before): (NonZeroU64, u64, &Chain),
+        (id, number, before): (NonZeroU32, u64, &Chain),
         (aead, salt): (Aead, [u8; 16]),
         extents: &[Extent],
         blocks: &[&[u8; BLOCK_LEN]],
@@ -292,7 +320,7 @@ impl JournalKeys {
     /// next one, and why what was sealed is no record.
     pub fn open(
         &self,
-        (id, number, before): (NonZeroU64, u64, &Chain),
+        (id, number, before): (NonZeroU32, u64, &Chain),
         bytes: &[u8],
         blocks: u64,
     ) -> Result<(JournalRecord, Chain), FormatError> {
@@ -311,7 +339,7 @@ impl JournalKeys {
 
     fn cipher(
         &self,
-        id: NonZeroU64,
+        id: NonZeroU32,
         before: &Chain,
         front: &RecordFront,
         clear: &[u8; RECORD_FRONT],

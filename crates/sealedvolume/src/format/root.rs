@@ -187,7 +187,9 @@ fn encode(root: &Root) -> Result<Clear, FormatError> {
     out.push(u8::from(root.trusted) | if root.journal.is_some() { JOURNAL } else { 0 });
     out.extend_from_slice(&root.blocks.to_le_bytes());
     if root.journal.is_some() {
-        out.extend_from_slice(&JournalMark::encode(root.journal));
+        let (id, covered) = JournalMark::encode(root.journal);
+        out.extend_from_slice(&id);
+        out.extend_from_slice(&covered);
     }
     match &root.map {
         None => out.push(0),
@@ -242,7 +244,10 @@ fn decode(clear: &[u8], number: u64) -> Result<Root, FormatError> {
     let blocks = reader.le64()?;
     let journal = match flags & JOURNAL {
         0 => None,
-        _ => Some(JournalMark::decode(&mut reader)?.ok_or(FormatError::Layout)?),
+        _ => {
+            let id = reader.le32()?;
+            Some(JournalMark::decode(id, &reader.array()?)?.ok_or(FormatError::Layout)?)
+        }
     };
     if stated != number || successor <= number || successor > MOST_NUMBER {
         return Err(FormatError::Limit);

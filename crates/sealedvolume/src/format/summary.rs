@@ -93,15 +93,9 @@ impl Summary {
         let operations = u32::try_from(self.operations.len()).map_err(|_| FormatError::Limit)?;
         let numbers = (Le(self.ordinal), Le(self.before), Le(self.successor));
         let sizes = (Le(self.blocks), Le(extents), Le(operations));
-        let fixed: [u8; FIXED] = encode((
-            [u8::from(self.begin)],
-            [0; 7],
-            numbers,
-            self.before_chain,
-            self.tags,
-            sizes,
-            JournalMark::encode(self.journal),
-        ));
+        let (journal, covered) = JournalMark::encode(self.journal);
+        let first = ([u8::from(self.begin)], [0; 3], journal);
+        let fixed: [u8; FIXED] = encode((first, numbers, self.before_chain, self.tags, sizes, covered));
         let mut out = fixed.to_vec();
         put_extents(&mut out, &self.extents)?;
         for operation in &self.operations {
@@ -144,11 +138,12 @@ impl Summary {
             1 => true,
             _ => return Err(FormatError::Layout),
         };
-        reader.zeros(7)?;
+        reader.zeros(3)?;
+        let journal = reader.le32()?;
         let (ordinal, before, successor) = (reader.le64()?, reader.le64()?, reader.le64()?);
         let (before_chain, tags) = (reader.array()?, reader.array()?);
         let (blocks, extent_count, operation_count) = (reader.le64()?, reader.le32()?, reader.le32()?);
-        let journal = JournalMark::decode(&mut reader)?;
+        let journal = JournalMark::decode(journal, &reader.array()?)?;
         if before >= number || successor <= number || successor > MOST_NUMBER || blocks > MOST_BLOCKS {
             return Err(FormatError::Limit);
         }

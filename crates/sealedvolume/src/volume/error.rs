@@ -79,6 +79,11 @@ pub enum OpenError {
         /// Number of the first one behind it that is there.
         first: u64,
     },
+    /// The journal is of another history than the log: one of them is of another copy of the volume, or older.
+    JournalBranch {
+        /// Number of the record up to which the log covers it.
+        covered: u64,
+    },
     /// The journal is too small.
     JournalSize {
         /// Bytes that it must have.
@@ -295,6 +300,10 @@ impl fmt::Display for OpenError {
             Self::JournalGap { covered, first } => write!(
                 f,
                 "flushes between {covered} and {first} are missing: the volume or its journal is older than the other"
+            ),
+            Self::JournalBranch { covered } => write!(
+                f,
+                "the journal is of another history than the volume: flush {covered} was another one there"
             ),
             Self::JournalSize { least } => write!(f, "a journal has at least {least} bytes"),
             Self::Journal(cause) => write!(f, "the journal can't be used: {cause}"),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::num::NonZeroU64;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ use crate::format::{
 };
 
 const HEAD: u64 = JOURNAL_HEAD as u64;
+/// Bytes of a half that flushes leave for the empty records of openings.
+const RESERVE: u64 = 64 << 10;
 
 /// A journal, and how it is worked with.
 pub struct JournalSettings {
@@ -23,6 +25,14 @@ pub struct JournalSettings {
     pub device: Arc<dyn BlockDevice>,
     /// What was flushed is stored after so much time at the latest, or a flush waits for that.
     pub max_lag: Duration,
+}
+
+impl JournalSettings {
+    /// Bytes that a device must have, for log objects that are sealed after so many blocks.
+    pub fn least_size(batch: usize) -> u64 {
+        // intended: more than any device has.
+        most_room(batch).saturating_add(HEAD + RESERVE).saturating_mul(2)
+    }
 }
 
 impl fmt::Debug for JournalSettings {
@@ -34,11 +44,11 @@ impl fmt::Debug for JournalSettings {
 /// The one of an opening for writing.
 pub(crate) struct Journal {
     pub(crate) synced: Arc<Synced>,
-    pub(crate) id: NonZeroU64,
-    /// Number of the last record whose changes are all in sealed objects.
-    pub(crate) covered: u64,
-    /// Number of the last record whose changes are all in the batch or in sealed objects.
-    pub(crate) applied: u64,
+    pub(crate) id: NonZeroU32,
+    /// The last record whose changes are all in sealed objects.
+    pub(crate) covered: Point,
+    /// The last record whose changes are all in the batch or in sealed objects.
+    pub(crate) applied: Point,
     /// A log object with changes that no record has: a flush waits until it is stored, and records until it is anchored.
     pub(crate) owed: Option<u64>,
     keys: JournalKeys,
@@ -49,32 +59,40 @@ pub(crate) struct Journal {
     at: u64,
     /// Number of the last record, in the other half: it is begun anew when that is covered by what is stored.
     other_last: u64,
-    number: u64,
-    chain: Chain,
+    last: Point,
+    /// Where the last record lies, and what is before it, if it is empty.
+    empty: Option<(u64, Point)>,
     /// Log objects that may not be stored yet, with what they cover.
     sealed: VecDeque<(u64, u64)>,
     /// Number of the last record that stored objects cover.
     stored: u64,
 }
 
+/// A record, and the journal's chain value after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) number: u64,
+    pub(crate) chain: Chain,
+}
+
 /// What of a journal is durable. Whoever flushes has it, beside whoever writes.
 pub(crate) struct Synced {
     device: Arc<dyn BlockDevice>,
-    /// The newest record, and the chain value after it.
-    appended: Mutex<(u64, Chain)>,
-    /// The same of what is durable.
-    durable: Mutex<(u64, Chain)>,
+    /// The newest record.
+    appended: Mutex<Point>,
+    /// The newest that is durable.
+    durable: Mutex<Point>,
 }
 
 impl Synced {
-    fn new(device: Arc<dyn BlockDevice>, newest: (u64, Chain)) -> Self {
+    fn new(device: Arc<dyn BlockDevice>, newest: Point) -> Self {
         Self { device, appended: Mutex::new(newest), durable: Mutex::new(newest) }
     }
 
     /// Makes everything durable that was appended up to a record. Those who wait here share one flush.
     pub(crate) fn reach(&self, number: u64) -> Result<(), VolumeError> {
         let mut durable = lock(&self.durable);
-        if durable.0 >= number {
+        if durable.number >= number {
             return Ok(());
         }
         let newest = *lock(&self.appended);
@@ -85,7 +103,7 @@ impl Synced {
 
     /// The newest record that is durable.
     pub(crate) fn point(&self) -> JournalPoint {
-        let (number, chain) = *lock(&self.durable);
+        let Point { number, chain } = *lock(&self.durable);
         JournalPoint { number, chain: half(&chain) }
     }
 }
@@ -107,10 +125,9 @@ impl Found {
     /// Looks at a device that is named as the journal, for objects of so many blocks. Nothing is written.
     pub(crate) fn look(device: Arc<dyn BlockDevice>, keys: &Keys, batch: usize) -> Result<Self, OpenError> {
         let half_len = device.size() / 2 / HEAD * HEAD;
-        // intended: more than any device has.
-        let least = most_room(batch).saturating_add(HEAD);
-        if half_len < least {
-            return Err(OpenError::JournalSize { least: least.saturating_mul(2) }); // intended: as above.
+        let least = JournalSettings::least_size(batch);
+        if half_len < least / 2 {
+            return Err(OpenError::JournalSize { least });
         }
         if device.is_read_only() {
             return Err(OpenError::Journal(Cause::ReadOnly));
@@ -167,7 +184,7 @@ impl Found {
         mark: Option<JournalMark>,
         point: Option<JournalPoint>,
         (forgo, blocks): (bool, u64),
-        random: &mut dyn Random,
+        (random, aead): (&mut dyn Random, Aead),
     ) -> Result<Taken, OpenError> {
         let Some((newest, head)) = self.newest() else {
             return match mark {
@@ -175,84 +192,131 @@ impl Found {
                 _ => self.begin(random),
             };
         };
-        // What is given up need not fit the volume.
-        let blocks = if forgo { MOST_BLOCKS } else { blocks };
-        let mut walk = Walk { half: newest, at: HEAD, number: head.first - 1, chain: head.before };
-        let covered = match mark {
-            Some(mark) if mark.id == head.id => mark.covered,
-            Some(_) if !forgo => return Err(OpenError::JournalNeeded),
+        let (walk, covered, owed) = match mark {
+            _ if forgo => (self.walk(newest, &head).to_end(&self)?, None, Vec::new()),
+            Some(mark) if mark.id == head.id => self.owed(mark, point, blocks)?,
+            Some(_) => return Err(OpenError::JournalNeeded),
             // The log owes nothing to it: what is in it belongs to no history that counts.
-            _ => {
-                while self.next(&mut walk, MOST_BLOCKS)?.is_some() {}
-                if walk.number >= head.first && !forgo {
-                    return Err(OpenError::JournalLeft { records: walk.number - head.first + 1 });
-                }
-                walk.number
-            }
+            None => (self.left()?, None, Vec::new()),
         };
-        let mut owed = Vec::new();
-        let mut named = point.filter(|point| point.number > covered && !forgo);
-        if covered < walk.number && !forgo {
-            // What is owed begins in the older half.
-            let gap = OpenError::JournalGap { covered, first: head.first };
-            let (which, older) = self.older().filter(|(_, older)| older.first <= covered + 1).ok_or(gap)?;
-            let mut before = Walk { half: which, at: HEAD, number: older.first - 1, chain: older.before };
-            self.collect(&mut before, blocks, (covered, &mut named), &mut owed)?;
-            if (before.number, before.chain) != (head.first - 1, head.before) {
-                return Err(OpenError::JournalGap { covered: before.number, first: head.first });
-            }
-        }
-        self.collect(&mut walk, blocks, (covered, &mut named), &mut owed)?;
-        if let Some(named) = named {
-            return Err(OpenError::JournalOlder { anchored: named.number, found: walk.number });
-        }
-        let lost = covered > walk.number;
-        let number = covered.max(walk.number);
-        let applied = if forgo { number } else { covered };
+        let (first, last) = (walk.first, walk.last);
         let Self { device, half_len, keys, .. } = self;
         let mut journal = Journal {
-            synced: Arc::new(Synced::new(device, (number, walk.chain))),
+            synced: Arc::new(Synced::new(device, last)),
             id: head.id,
-            covered: applied,
-            applied,
+            covered: last,
+            applied: last,
             owed: None,
             keys,
             half_len,
             half: walk.half,
-            first: head.first,
+            first,
             at: walk.at,
-            other_last: head.first - 1,
-            number,
-            chain: walk.chain,
+            other_last: first - 1,
+            last,
+            empty: walk.empty,
             sealed: VecDeque::new(),
-            stored: applied,
+            stored: covered.map_or(last.number, |covered| covered.number),
         };
+        journal.put_behind((random, aead), point)?;
         // What a process has written that was killed may be in memory alone.
         journal.flush()?;
-        if lost || forgo {
-            // What is given up is behind it then, or the end that was not durable though the log has it.
-            owed.clear();
-            journal.begin_half()?;
-            journal.flush()?;
-        }
+        let covered = covered.unwrap_or(journal.last); // intended: nothing is owed, so that all of it is covered.
+        (journal.covered, journal.applied) = (covered, covered);
         Ok(Taken { journal, owed })
+    }
+
+    /// Where the journal ends, what of it is covered, and what is owed behind that, if anything is.
+    fn owed(
+        &self,
+        mark: JournalMark,
+        point: Option<JournalPoint>,
+        blocks: u64,
+    ) -> Result<(Walk, Option<Point>, Vec<Place>), OpenError> {
+        let covered = mark.covered;
+        let heads = [self.newest(), self.older()];
+        let gap = |first| OpenError::JournalGap { covered, first };
+        let begins = heads.iter().flatten().find(|(_, head)| head.first <= covered + 1);
+        let (half, head) =
+            begins.ok_or(gap(heads.iter().flatten().map(|(_, head)| head.first).min().unwrap_or(0)))?; // intended: there is one.
+        let mut walk = self.walk(*half, head);
+        let mut found =
+            Owed { named: point.filter(|point| point.number > covered), at: None, changes: false };
+        let mut owed = Vec::new();
+        loop {
+            found.look(&walk.last, mark)?;
+            let (at, before) = (walk.place(self.half_len), walk.last);
+            if let Some((len, is_empty)) = walk.next(self, blocks)? {
+                let after = walk.last;
+                found.changes |= !is_empty && after.number >= covered;
+                if after.number > covered {
+                    owed.push(Place { before, after, at, len });
+                }
+                continue;
+            }
+            // The other half goes on where this one ends, or lies before it.
+            match heads.iter().flatten().find(|(_, other)| other.first > walk.first) {
+                None => break,
+                Some((half, head))
+                    if (head.first - 1, head.before) == (walk.last.number, walk.last.chain) =>
+                {
+                    walk = self.walk(*half, head);
+                }
+                Some((_, head)) => {
+                    return Err(OpenError::JournalGap { covered: walk.last.number, first: head.first });
+                }
+            }
+        }
+        if let Some(named) = found.named {
+            return Err(OpenError::JournalOlder { anchored: named.number, found: walk.last.number });
+        }
+        match (found.at, found.changes) {
+            // A later one of another history, or of before.
+            (None, true) => Err(OpenError::JournalBranch { covered }),
+            (_, false) => Ok((walk, None, Vec::new())),
+            (Some(_), true) if owed.is_empty() => Ok((walk, None, owed)),
+            (Some(at), true) => Ok((walk, Some(at), owed)),
+        }
+    }
+
+    /// Where the journal ends, if nothing in it is left of a history that does not count.
+    fn left(&self) -> Result<Walk, OpenError> {
+        let mut records = 0;
+        let mut end = None;
+        for (half, head) in [self.older(), self.newest()].into_iter().flatten() {
+            let mut walk = self.walk(half, &head);
+            while let Some((_, is_empty)) = walk.next(self, MOST_BLOCKS)? {
+                records += u64::from(!is_empty);
+            }
+            end = Some(walk);
+        }
+        match end {
+            Some(end) if records == 0 => Ok(end),
+            _ => Err(OpenError::JournalLeft { records }),
+        }
+    }
+
+    fn walk(&self, half: u64, head: &JournalHead) -> Walk {
+        let last = Point { number: head.first - 1, chain: head.before };
+        Walk { id: head.id, half, first: head.first, at: HEAD, last, empty: None }
     }
 
     /// A journal on a device that holds none.
     fn begin(self, random: &mut dyn Random) -> Result<Taken, OpenError> {
-        let mut id = [0; 8];
+        let mut id = [0; 4];
         random.fill(&mut id)?;
-        let id = NonZeroU64::new(u64::from_le_bytes(id)).ok_or(OpenError::Random)?;
+        let id = NonZeroU32::MIN | u32::from_le_bytes(id);
         let Self { device, half_len, keys, .. } = self;
         let chain = keys.first_chain(id);
         // A head that could not be read must not be found beside the new one.
         let blank = device.write_at(half_len, &[0; JOURNAL_HEAD]).and_then(|()| device.flush());
         blank.map_err(|error| OpenError::Journal(error.cause))?;
+        let none = Point { number: 0, chain };
         let mut journal = Journal {
-            synced: Arc::new(Synced::new(device, (0, chain))),
+            synced: Arc::new(Synced::new(device, none)),
             id,
-            covered: 0,
-            applied: 0,
+            covered: none,
+            applied: none,
             owed: None,
             keys,
             half_len,
@@ -260,8 +324,8 @@ impl Found {
             first: 0,
             at: half_len,
             other_last: 0,
-            number: 0,
-            chain,
+            last: none,
+            empty: None,
             sealed: VecDeque::new(),
             stored: 0,
         };
@@ -269,52 +333,78 @@ impl Found {
         journal.flush()?;
         Ok(Taken { journal, owed: Vec::new() })
     }
+}
 
-    /// Goes on to the end of a half. Where records lie that are not covered is collected; the one that is named must have its chain value.
-    fn collect(
-        &self,
-        walk: &mut Walk,
-        blocks: u64,
-        (covered, named): (u64, &mut Option<JournalPoint>),
-        owed: &mut Vec<Place>,
-    ) -> Result<(), OpenError> {
-        loop {
-            if let Some(point) = *named
-                && point.number == walk.number
-            {
-                if point.chain != half(&walk.chain) {
-                    return Err(OpenError::JournalOlder { anchored: point.number, found: walk.number });
-                }
-                *named = None;
+/// What is looked for in a journal.
+struct Owed {
+    /// The record that the trusted store names, until it is found.
+    named: Option<JournalPoint>,
+    /// The record up to which the log covers it, where the chain value is that of the log.
+    at: Option<Point>,
+    /// A record from that on changes something.
+    changes: bool,
+}
+
+impl Owed {
+    fn look(&mut self, last: &Point, mark: JournalMark) -> Result<(), OpenError> {
+        if last.number == mark.covered && mark.is_at(&last.chain) {
+            self.at = Some(*last);
+        }
+        match self.named.filter(|named| named.number == last.number) {
+            Some(named) if named.chain != half(&last.chain) => {
+                Err(OpenError::JournalOlder { anchored: named.number, found: last.number })
             }
-            let (before, at) = (walk.chain, walk.half * self.half_len + walk.at);
-            let Some(len) = self.next(walk, blocks)? else { return Ok(()) };
-            if walk.number > covered {
-                owed.push(Place { number: walk.number, before, at, len });
+            Some(_) => {
+                self.named = None;
+                Ok(())
             }
+            None => Ok(()),
         }
     }
+}
 
-    /// Goes on to the next record of a half, and returns its length; `None` at the first that does not follow.
-    fn next(&self, walk: &mut Walk, blocks: u64) -> Result<Option<usize>, OpenError> {
-        let mut front = [0; RECORD_FRONT];
-        if walk.at >= self.half_len {
+/// A place in a half, and the record before it.
+struct Walk {
+    id: NonZeroU32,
+    half: u64,
+    first: u64,
+    at: u64,
+    last: Point,
+    /// Where the record before it lies, and what is before that, if it is empty.
+    empty: Option<(u64, Point)>,
+}
+
+impl Walk {
+    fn place(&self, half_len: u64) -> u64 {
+        self.half * half_len + self.at
+    }
+
+    fn to_end(mut self, found: &Found) -> Result<Self, OpenError> {
+        // What is given up need not fit the volume.
+        while self.next(found, MOST_BLOCKS)?.is_some() {}
+        Ok(self)
+    }
+
+    /// Goes on to the next record of the half, and returns its length and whether it is empty; `None` at the first that does not follow.
+    fn next(&mut self, found: &Found, blocks: u64) -> Result<Option<(usize, bool)>, OpenError> {
+        if self.at >= found.half_len {
             return Ok(None);
         }
-        let at = walk.half * self.half_len + walk.at;
-        read(&*self.device, at, &mut front).map_err(OpenError::Journal)?;
+        let (mut front, at) = ([0; RECORD_FRONT], self.place(found.half_len));
+        read(&*found.device, at, &mut front).map_err(OpenError::Journal)?;
         let Ok(front) = RecordFront::decode(&front) else { return Ok(None) };
-        if front.room() > self.half_len - walk.at {
+        if front.room() > found.half_len - self.at {
             return Ok(None);
         }
         let mut bytes = vec![0; front.len()];
-        read(&*self.device, at, &mut bytes).map_err(OpenError::Journal)?;
-        let Some((_, JournalHead { id, .. })) = self.newest() else { return Ok(None) };
-        match self.keys.open((id, walk.number + 1, &walk.chain), &bytes, blocks) {
+        read(&*found.device, at, &mut bytes).map_err(OpenError::Journal)?;
+        match found.keys.open((self.id, self.last.number + 1, &self.last.chain), &bytes, blocks) {
             Ok((record, chain)) => {
-                walk.at += front.room();
-                (walk.number, walk.chain) = (record.number, chain);
-                Ok(Some(front.len()))
+                let is_empty = record.is_empty();
+                self.empty = is_empty.then_some((self.at, self.last));
+                self.at += front.room();
+                self.last = Point { number: record.number, chain };
+                Ok(Some((front.len(), is_empty)))
             }
             // A tag that fits was made by a session of ours, which writes no such record.
             Err(error @ (FormatError::Limit | FormatError::Layout)) => Err(error.into()),
@@ -323,18 +413,10 @@ impl Found {
     }
 }
 
-/// A place in a half, and the record before it.
-struct Walk {
-    half: u64,
-    at: u64,
-    number: u64,
-    chain: Chain,
-}
-
 /// A record that is owed.
 pub(crate) struct Place {
-    pub(crate) number: u64,
-    before: Chain,
+    before: Point,
+    pub(crate) after: Point,
     at: u64,
     len: usize,
 }
@@ -348,20 +430,21 @@ pub(crate) struct Taken {
 impl Journal {
     /// What the next log object says.
     pub(crate) fn mark(&self) -> JournalMark {
-        JournalMark { id: self.id, covered: self.covered }
+        JournalMark::new(self.id, self.covered.number, &self.covered.chain)
     }
 
     /// A record that is owed, read again.
     pub(crate) fn read(&self, place: &Place, blocks: u64) -> Result<JournalRecord, VolumeError> {
         let mut bytes = vec![0; place.len];
         read(&*self.synced.device, place.at, &mut bytes).map_err(VolumeError::Journal)?;
-        let (record, _) = self.keys.open((self.id, place.number, &place.before), &bytes, blocks)?;
+        let (record, _) =
+            self.keys.open((self.id, place.after.number, &place.before.chain), &bytes, blocks)?;
         Ok(record)
     }
 
     /// A log object is sealed.
     pub(crate) fn sealed(&mut self, number: u64) {
-        self.sealed.push_back((number, self.covered));
+        self.sealed.push_back((number, self.covered.number));
     }
 
     /// Appends a record, if there is room for it.
@@ -372,51 +455,98 @@ impl Journal {
         (extents, blocks): (&[Extent], &[&[u8; BLOCK_LEN]]),
         stored: u64,
     ) -> Result<bool, VolumeError> {
-        let mut salt = [0; 16];
-        random.fill(&mut salt)?;
-        let number = self.number + 1;
-        let (bytes, chain) = self.keys.seal((self.id, number, &self.chain), (aead, salt), extents, blocks)?;
         while let Some((_, covered)) = self.sealed.pop_front_if(|(number, _)| *number <= stored) {
             self.stored = covered;
         }
-        if self.at + bytes.len() as u64 > self.half_len {
-            if self.stored < self.other_last || HEAD + bytes.len() as u64 > self.half_len {
+        let (bytes, after) = self.sealed_record((random, aead), extents, blocks)?;
+        if self.at + bytes.len() as u64 + RESERVE > self.half_len {
+            if self.stored < self.other_last || HEAD + bytes.len() as u64 + RESERVE > self.half_len {
                 return Ok(false);
             }
             self.begin_half()?;
         }
+        self.put(&bytes, after)?;
+        (self.applied, self.empty) = (after, None);
+        Ok(true)
+    }
+
+    /// Appends an empty record: nothing that an earlier session left behind what it found can follow then, whoever restores it.
+    fn put_behind(
+        &mut self,
+        with: (&mut dyn Random, Aead),
+        point: Option<JournalPoint>,
+    ) -> Result<(), VolumeError> {
+        if self.at + HEAD > self.half_len {
+            match self.empty {
+                _ if self.stored >= self.other_last => self.begin_half()?,
+                // Openings that came to nothing have used up the room.
+                Some((at, before)) if point.is_none_or(|point| point.number < self.last.number) => {
+                    (self.at, self.last) = (at, before);
+                }
+                _ => return Err(VolumeError::Limit(FormatError::Limit)),
+            }
+        }
+        let (bytes, after) = self.sealed_record(with, &[], &[])?;
+        self.put(&bytes, after)
+    }
+
+    fn sealed_record(
+        &self,
+        (random, aead): (&mut dyn Random, Aead),
+        extents: &[Extent],
+        blocks: &[&[u8; BLOCK_LEN]],
+    ) -> Result<(Vec<u8>, Point), VolumeError> {
+        let mut salt = [0; 16];
+        random.fill(&mut salt)?;
+        let number = self.last.number + 1;
+        let at = (self.id, number, &self.last.chain);
+        let (bytes, chain) = self.keys.seal(at, (aead, salt), extents, blocks)?;
+        Ok((bytes, Point { number, chain }))
+    }
+
+    fn put(&mut self, bytes: &[u8], after: Point) -> Result<(), VolumeError> {
         let at = self.half * self.half_len + self.at;
-        let written = self.synced.device.write_at(at, &bytes);
+        let written = self.synced.device.write_at(at, bytes);
         written.map_err(|error| VolumeError::Journal(error.cause))?;
         self.at += bytes.len() as u64;
-        (self.number, self.chain, self.applied) = (number, chain, number);
-        *lock(&self.synced.appended) = (number, chain);
-        Ok(true)
+        self.last = after;
+        *lock(&self.synced.appended) = after;
+        Ok(())
+    }
+
+    /// Nothing is in it any more, and everything is stored.
+    pub(crate) fn end(&mut self) -> Result<(), VolumeError> {
+        self.begin_half()?;
+        self.flush()?;
+        // What is in the other half is covered, and nobody is to take it for what was left.
+        let wiped = self.synced.device.write_at((1 - self.half) * self.half_len, &[0; JOURNAL_HEAD]);
+        wiped.map_err(|error| VolumeError::Journal(error.cause))?;
+        self.flush()
     }
 
     /// Begins the half that is not written, behind the last record, unless the one that is written has no record. All that is in it is covered.
     pub(crate) fn begin_half(&mut self) -> Result<(), VolumeError> {
-        if self.first == self.number + 1 {
+        if self.first == self.last.number + 1 {
             return Ok(());
         }
-        if self.number >= MOST_RECORDS - 1 {
+        if self.last.number >= MOST_RECORDS - 2 {
             return Err(VolumeError::Limit(FormatError::Limit));
         }
         // The records before it must be there once the head is.
         self.flush()?;
         let which = 1 - self.half;
-        let (epoch, id, first, before) = (self.keys.epoch(), self.id, self.number + 1, self.chain);
+        let (epoch, id, first, before) = (self.keys.epoch(), self.id, self.last.number + 1, self.last.chain);
         let head = self.keys.encode_head(&JournalHead { epoch, id, first, before });
         let written = self.synced.device.write_at(which * self.half_len, &head);
         written.map_err(|error| VolumeError::Journal(error.cause))?;
-        (self.half, self.first, self.at, self.other_last) = (which, first, HEAD, self.number);
-        *lock(&self.synced.appended) = (self.number, self.chain);
+        (self.half, self.first, self.at, self.other_last) = (which, first, HEAD, self.last.number);
+        self.empty = None;
         Ok(())
     }
 
     /// Makes everything durable that was appended.
     pub(crate) fn flush(&self) -> Result<(), VolumeError> {
-        let newest = (self.number, self.chain);
+        let newest = self.last;
         self.synced.device.flush().map_err(|error| VolumeError::Journal(error.cause))?;
         *lock(&self.synced.durable) = newest;
         Ok(())
@@ -424,7 +554,12 @@ impl Journal {
 
     /// Number of the newest record.
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.last.number
+    }
+
+    /// All that it holds is in the batch or in sealed objects.
+    pub(crate) fn is_applied(&mut self) {
+        self.applied = self.last;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atrest_device::TrustedStore;
+use atrest_secret::Random;
 
 use super::anchor::Anchor;
 use super::batch::Batch;
@@ -228,7 +229,8 @@ fn take_journal(
     };
     let found = Found::look(Arc::clone(device), &objects.keys, batch_blocks(settings.batch))?;
     let point = record.and_then(|record| record.journal);
-    found.take(state.journal, point, (forgo, state.blocks), &mut *settings.random).map(Some)
+    let with = (&mut *settings.random as &mut dyn Random, settings.aead);
+    found.take(state.journal, point, (forgo, state.blocks), with).map(Some)
 }
 
 /// Blocks after which a log object is sealed.
@@ -341,8 +343,9 @@ fn follow(objects: &Objects, mut state: State, record: Option<&Record>) -> Resul
         state.step(&object);
         replayed += 1;
         if met && object.summary.begin && record.is_some() {
-            // A session that had nothing anchored yet has taken nothing of what is owed.
-            state.journal = owed;
+            // A session that had nothing anchored yet has taken nothing of what is owed. If nothing was, the record may have been put back:
+            // then something may be in the journal that it names.
+            state.journal = owed.or(state.journal);
         }
         if let Some(record) = record
             && !met

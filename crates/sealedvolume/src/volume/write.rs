@@ -331,8 +331,7 @@ impl Core {
     fn end_journal(&mut self) -> Result<(), VolumeError> {
         let writer = self.writer()?;
         let Some(journal) = &mut writer.journal else { return Ok(()) };
-        let ended = journal.begin_half().and_then(|()| journal.flush());
-        ended.inspect_err(|_| self.fail())?;
+        journal.end().inspect_err(|_| self.fail())?;
         let writer = self.writer()?;
         (writer.journal, writer.batch) = (None, Batch::default());
         // What is stored from here on says that nothing is owed. Only then the record does.
@@ -363,8 +362,11 @@ impl Core {
             let writer = self.writer()?;
             writer.batch.is_now_recorded();
             if let Some(journal) = &mut writer.journal {
-                journal.applied = record.number;
+                journal.applied = place.after;
             }
+        }
+        if let Some(journal) = &mut self.writer()?.journal {
+            journal.is_applied();
         }
         Ok(())
     }

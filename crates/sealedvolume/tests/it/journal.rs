@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use atrest_device::{BlockDevice as _, Cause};
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{Keys, Record, most_room};
+use atrest_sealedvolume::format::{Keys, Record};
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
 use atrest_sealedvolume::volume::{Access, JournalSettings, OpenError, Settings, VolumeError};
 use atrest_secret::VolumeKey;
@@ -50,7 +50,7 @@ impl Rig {
     fn new() -> Self {
         let door = Arc::new(Door::default());
         let plain = Plain::new(Arc::clone(&door) as _, 256, 1);
-        Self { plain, door, disk: Arc::new(Disk::new(2 * (most_room(BATCH) as usize + 4096))) }
+        Self { plain, door, disk: Arc::new(Disk::new(JournalSettings::least_size(BATCH) as usize)) }
     }
 
     fn settings(&self, max_lag: Duration, forgo_journal: bool) -> Settings {
@@ -222,41 +222,40 @@ fn what_was_given_up_stays_in_the_journal_until_somebody_says_that_it_goes() {
 /// Every bit of a journal in which flushes wait: what is flipped is noticed, or was of nothing that counts.
 #[test]
 fn a_flipped_bit_of_a_journal_is_never_read_as_data() {
-    let rig = Rig::new();
-    let volume = rig.open().expect("it opens");
-    for value in 1..=2 {
-        write(&volume, value, value as u8);
-        volume.flush().expect("a flush");
-    }
-    drop(volume);
-    let (good, record) = (rig.disk.bytes(), *rig.plain.cell.0.lock().expect("the cell"));
+    // Heads, records, and the zeros behind them.
     let parts = [0..100, 4000..4200, 8100..8400, 12_250..12_400, 16_380..16_500];
     let (mut refused, mut alike) = (0, 0);
     for at in parts.into_iter().flatten() {
-        let mut bytes = good.clone();
+        let rig = Rig::new();
+        let volume = rig.open().expect("it opens");
+        for value in 1..=2 {
+            write(&volume, value, value as u8);
+            volume.flush().expect("a flush");
+        }
+        drop(volume);
+        let mut bytes = rig.disk.bytes();
         bytes[at] ^= 1 << (at % 8);
         rig.disk.put(&bytes);
-        // The begin of an opening is one more object. The record is put back, as if it had not come to that.
-        match rig.plain.open_with(Access::Write, rig.settings(HOUR, false)) {
+        match rig.open() {
             Err(
                 OpenError::JournalOlder { .. }
                 | OpenError::JournalForeign
                 | OpenError::JournalOfAnother
                 | OpenError::JournalNeeded
                 | OpenError::Limit(_),
-            ) => refused += 1,
+            ) => {
+                refused += 1;
+                assert!(rig.disk.bytes() == bytes, "byte {at}: what was refused was written to");
+            }
             Err(error) => panic!("byte {at}: {error:?}"),
             Ok(volume) => {
                 assert_eq!((byte(&volume, 1), byte(&volume, 2)), (1, 2), "byte {at}");
                 alike += 1;
             }
         }
-        if rig.disk.bytes() != bytes {
-            assert_ne!(*rig.plain.cell.0.lock().expect("the cell"), record, "a session has begun");
-        }
     }
     println!("{refused} refused, {alike} of no account");
-    assert!(refused > 400 && alike > 100, "{refused} and {alike}");
+    assert!(refused > 400 && alike > 50, "{refused} and {alike}");
 }
 
 #[test]
@@ -311,7 +310,7 @@ fn the_record_names_the_journal_while_it_is_in_use_and_no_longer() {
 #[test]
 fn a_journal_that_is_too_small_or_fails_is_told() {
     let mut rig = Rig::new();
-    let least = 2 * (most_room(BATCH) + 4096);
+    let least = JournalSettings::least_size(BATCH);
     rig.disk = Arc::new(Disk::new(least as usize - 4096));
     assert_eq!(rig.open().err(), Some(OpenError::JournalSize { least }));
     let rig = Rig::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use atrest_device::BlockDevice as _;
 use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{Keys, LogObject, most_room, open_log};
+use atrest_sealedvolume::format::{Keys, LogObject, open_log};
 use atrest_sealedvolume::volume::{
     Access, Freshness, JournalSettings, Observer, OpenError, Patience, Settings, VolumeError,
 };
@@ -102,8 +102,8 @@ impl World {
             random: Random::new(seed ^ 77),
             fails: false,
         };
-        let least = 2 * (most_room(BATCH) as usize + 4096);
-        let size = least * random.pick(&[1, 1, 2, 6]);
+        let least = JournalSettings::least_size(BATCH) as usize;
+        let size = least * random.pick(&[1, 1, 2]);
         let lie = *random.pick(&[0, 1, 3]);
         let mut world = Self {
             mode,

@@ -144,9 +144,9 @@ print('record', record.hex())
 
 # A journal: the head of its first half, and record 1 with the changes of log object 9.
 journal_key = expand(prk, b'atrest sealed volume 1 journal', 32)
-identifier = struct.pack('<Q', 0x1122334455667788)
+identifier = struct.pack('<I', 0x11223344)
 first = mac(journal_key, b'chain' + identifier)
-head = b'\x93atsjnl\n' + struct.pack('<HHI', 1, 0, EPOCH) + format_id + identifier + struct.pack('<Q', 1) + first + bytes(3984)
+head = b'\x93atsjnl\n' + struct.pack('<HHI', 1, 0, EPOCH) + format_id + identifier + bytes(4) + struct.pack('<Q', 1) + first + bytes(3984)
 head += mac(journal_key, b'head' + head)
 print('journal head', hashlib.sha256(head).hexdigest())
 body = struct.pack('<II', 3, 3) + extents + b''.join(data for _, data in blocks)
@@ -159,11 +159,11 @@ after = mac(journal_key, b'chain' + first + front + sealed[-16:])
 print('journal chain', after.hex())
 
 # What the log, a checkpoint and the trusted record say of it: records up to 7 are covered, record 300 counts.
-mark = identifier + struct.pack('<Q', 7)
-marked = clear[:112] + mark + clear[128:]
+mark = struct.pack('<IH', 7, 0) + after[:10]
+marked = clear[:4] + identifier + clear[8:112] + mark + clear[128:]
 print('marked summary', hashlib.sha256(marked).hexdigest())
 flags = 8 + 32 + 8 + 32 + 8 + 1
-marked = root[:flags] + b'\3' + root[flags + 1:flags + 9] + mark + root[flags + 9:]
+marked = root[:flags] + b'\3' + root[flags + 1:flags + 9] + identifier + mark + root[flags + 9:]
 key, prelude = start(3, 0, len(marked), 9)
 marked = prelude + seal(key, nonce(0, 4), b'', marked) + seal(key, nonce(0, 5), b'', marked) + prelude
 print('marked checkpoint', hashlib.sha256(marked).hexdigest())

@@ -240,7 +240,7 @@ impl From<OpenError> for Failure {
             OpenError::JournalLeft { .. } => Self::new(Code::Device, error).hint(
                 "keep the file, and name another one; or give up what it holds: --without-journal beside --journal",
             ),
-            OpenError::JournalOlder { .. } | OpenError::JournalGap { .. } => Self::new(Code::Device, error).hint(
+            OpenError::JournalOlder { .. } | OpenError::JournalGap { .. } | OpenError::JournalBranch { .. } => Self::new(Code::Device, error).hint(
                 "bring the newest journal and the newest objects; --without-journal gives up what only the journal has",
             ),
             OpenError::JournalSize { .. } => {
