@@ -44,7 +44,7 @@ fn journal(bytes: &[u8]) -> bool {
     if let Some(front) = bytes.first_chunk::<RECORD_FRONT>()
         && let Ok(front) = RecordFront::decode(front)
     {
-        assert!(front.len() as u64 <= front.room() && front.room() % JOURNAL_HEAD as u64 == 0);
+        assert!(front.record_len() as u64 <= front.room() && front.room() % JOURNAL_HEAD as u64 == 0);
     }
     let mut head = [0; JOURNAL_HEAD];
     let len = bytes.len().min(JOURNAL_HEAD);

@@ -143,7 +143,7 @@ impl RecordFront {
     }
 
     /// Bytes of the record, without the zeros behind it.
-    pub fn len(&self) -> usize {
+    pub fn record_len(&self) -> usize {
         RECORD_FRONT.saturating_add(self.body as usize).saturating_add(TAG_LEN) // cannot saturate: a body is limited
     }
 
@@ -178,13 +178,6 @@ pub struct JournalRecord {
 }
 
 impl JournalRecord {
-    /// Whether it changes nothing: an opening has put it behind what it found.
-    pub fn is_empty(&self) -> bool {
-        self.extents.is_empty()
-    }
-}
-
-impl JournalRecord {
     /// The record that has this body in clear, of a volume of so many blocks.
     ///
     /// # Errors
@@ -200,6 +193,11 @@ impl JournalRecord {
         let data = reader.bytes(data)?.to_vec();
         reader.finish()?;
         Ok(Self { number, extents, data })
+    }
+
+    /// Whether it changes nothing: an opening has put it behind what it found.
+    pub fn is_empty(&self) -> bool {
+        self.extents.is_empty()
     }
 }
 
@@ -329,7 +327,7 @@ impl JournalKeys {
         if front.number != number {
             return Err(FormatError::AnotherObject);
         }
-        let sealed = bytes.get(RECORD_FRONT..front.len()).ok_or(FormatError::Length)?;
+        let sealed = bytes.get(RECORD_FRONT..front.record_len()).ok_or(FormatError::Length)?;
         let (body, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(FormatError::Length)?;
         let mut clear = Clear(body.to_vec());
         self.cipher(id, before, &front, clear_front).open_whole(&mut clear.0, tag)?;

@@ -193,7 +193,7 @@ impl Found {
             };
         };
         let (walk, covered, owed) = match mark {
-            _ if forgo => (self.walk(newest, &head).to_end(&self)?, None, Vec::new()),
+            _ if forgo => (self.walk(newest, &head).at_end(&self)?, None, Vec::new()),
             Some(mark) if mark.id == head.id => self.owed(mark, point, blocks)?,
             Some(_) => return Err(OpenError::JournalNeeded),
             // The log owes nothing to it: what is in it belongs to no history that counts.
@@ -379,7 +379,7 @@ impl Walk {
         self.half * half_len + self.at
     }
 
-    fn to_end(mut self, found: &Found) -> Result<Self, OpenError> {
+    fn at_end(mut self, found: &Found) -> Result<Self, OpenError> {
         // What is given up need not fit the volume.
         while self.next(found, MOST_BLOCKS)?.is_some() {}
         Ok(self)
@@ -396,7 +396,7 @@ impl Walk {
         if front.room() > found.half_len - self.at {
             return Ok(None);
         }
-        let mut bytes = vec![0; front.len()];
+        let mut bytes = vec![0; front.record_len()];
         read(&*found.device, at, &mut bytes).map_err(OpenError::Journal)?;
         match found.keys.open((self.id, self.last.number + 1, &self.last.chain), &bytes, blocks) {
             Ok((record, chain)) => {
@@ -404,7 +404,7 @@ impl Walk {
                 self.empty = is_empty.then_some((self.at, self.last));
                 self.at += front.room();
                 self.last = Point { number: record.number, chain };
-                Ok(Some((front.len(), is_empty)))
+                Ok(Some((front.record_len(), is_empty)))
             }
             // A tag that fits was made by a session of ours, which writes no such record.
             Err(error @ (FormatError::Limit | FormatError::Layout)) => Err(error.into()),

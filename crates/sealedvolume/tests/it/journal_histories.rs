@@ -41,7 +41,7 @@ struct World {
     states: Vec<State>,
     /// What it holds at least: that was flushed.
     flushed: usize,
-    /// The same of what is in the store.
+    /// What the store holds of that at least.
     stored: usize,
     /// Somebody has gone on without the journal, in which something may be left.
     left: bool,
