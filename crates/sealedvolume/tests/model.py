@@ -109,7 +109,7 @@ class World:
         s.mode = rng.choice(('honest', 'flaky', 'flaky', 'evil', 'evil', 'evil'))
         s.trust = rng.choice(('excl', 'excl', 'shared', 'none')); s.every = rng.choice((1, 1, 3)); s.lie = rng.choice((.02, .05, .12))
         s.store = Store(rng, s); s.rec = {}; s.truth = {}; s.acked = []; s.anch = {}; s.inst = 0; s.ctr = 0; s.refuse = False
-        s.rolled = s.tampered = s.stall = False; s.live = None; s.acked_by = []; s.ckh = {}; s.holder = {}; s.ck = {}; s.recs = []; s.clones = []; s.head = 0; s.heads = [0]; s.kids = 0; s.ops = []; s.ancop = {}; s.jacked = []; s.files = {}; s.file = None; s.copied = s.harmed = s.scarred = s.mixed = False; s.ndev = 2 if s.trust == 'shared' else 1
+        s.rolled = s.tampered = s.stall = False; s.live = None; s.acked_by = []; s.ckh = {}; s.holder = {}; s.ck = {}; s.recs = []; s.clones = []; s.head = 0; s.heads = [0]; s.kids = 0; s.ops = []; s.ancop = {}; s.jacked = []; s.files = {}; s.file = None; s.copied = s.harmed = s.mixed = False; s.scarred = None; s.ndev = 2 if s.trust == 'shared' else 1
         s.journal = s.trust != 'shared' and rng.random() < .6; s.vandal = s.journal and rng.random() < .5
     # -- randomness and the AEAD
     def rand(s, tag):
@@ -193,7 +193,7 @@ class World:
                     x = s.ops[x].parent
                 if s.every == 1 and not s.rolled and not all(s.is_anc_op(a, top) for a in s.jacked): raise Violation('acknowledged and anchored write lost')
         if v.jf: ST['opened with a journal'] += 1; v.jf.right = None; v.jf.given_up = False
-        if v.writes: s.jacked = [top]; s.harmed = s.scarred = s.copied = False
+        if v.writes: s.jacked = [top]; s.harmed = s.copied = False; s.scarred = s.scarred if s.scarred is not v.jf else None
     def check_log(s, v):
         ST['opened'] += 1
         if v.h0 not in s.truth: raise Violation('opened at something that was never written')
@@ -238,7 +238,7 @@ class World:
 
 class Vol:
     """one opening of the volume"""
-    def __init__(s, w, dev): s.w, s.dev, s.F = w, dev, w.flaw; s.cks = []; s.ckh = {}; s.resume_gc = s.vh = s.jf = s.given_up = s.before = None; s.batch = []; s.bulk = s.writes = False; s.bounds = []; s.told = 0
+    def __init__(s, w, dev): s.w, s.dev, s.F = w, dev, w.flaw; s.cks = []; s.ckh = {}; s.resume_gc = s.vh = s.jf = s.given_up = s.before = s.offered = None; s.batch = []; s.bulk = s.writes = False; s.bounds = []; s.told = 0
     def sl(s, hdr, *a): return s.w.seal(hdr, *a, s.ring[hdr.ep])
     def op(s, x, hd, *a): return s.w.opened(x, hd, *a, s.ring.get(hd.ep, s.kid))
     def get(s, name):
@@ -292,7 +292,7 @@ class Vol:
             elif op == 'c': s.holds.add((i, c))
             else: s.holds.discard((i, c))
     def step(s, hdr, sm, lone=False):
-        if not lone or s.F == 'journal-lone-begin': s.mark = sm.mark
+        if not lone or not s.mark or s.F == 'journal-lone-begin': s.mark = sm.mark     # where none was in use, the one that a lone begin names is needed
         if sm.kind == 'begin': s.ends[s.salt] = (s.n, s.h)
         s.apply(hdr, sm); s.h = H(sm, hdr); s.n, s.nxt, s.salt, s.sess = hdr.n, sm.nxt, hdr.salt, hdr.sess
     def read(s, lba, pages=None):
@@ -353,7 +353,7 @@ class Vol:
                 elif begun or hdr.salt != rec.salt or rec.closed:
                     if hdr.salt == rec.salt and rec.closed: break
                     raise Alarm('store older: another session has written behind the anchor')
-            s.step(hdr, sm, sm.kind == 'begin' and rec and seen and excl); s.acc.append((nm, hdr))    # a begin that is not anchored changes nothing of what is owed
+            s.step(hdr, sm, sm.kind == 'begin' and rec and seen and excl); s.acc.append((nm, hdr))    # a begin that is not anchored takes nothing of what is owed
             if rec and not seen: seen = (s.n == rec.n) if F == 'chain-unchecked' else at()
             if rec and not seen and s.n > rec.n and F != 'fork-unchecked': raise Alarm('rolled back: another history at the anchor')
         if not seen: raise Alarm('rolled back: the anchor is not reached')
@@ -370,7 +370,7 @@ class Vol:
                 s.jf = None; return s             # goes on in the session that was closed
             if s.jf and s.F != 'journal-no-takeover': s.append()   # nothing that an earlier session left behind follows this record
             if s.jf:
-                if s.jf.right: s.jf.right = None; w.scarred = True        # what was shown was accepted and is written to
+                if s.jf.right: s.jf.right = None; w.scarred = s.jf        # what was shown was accepted and is written to
                 s.sync()
             if s.jf and not s.batch and s.F != 'journal-no-takeover': s.cov, s.covc, s.bounds = s.jn, s.jc, []
             salt = w.rand('salt%d' % (s.sess + 1)); h0 = s.h
@@ -398,9 +398,9 @@ class Vol:
     def said(s): return (s.jf.id, s.cov, s.covc) if s.jf else None
     def take_over(s, rec, journal, forgo):
         """what the log names as its journal, and its records that are not covered: they are written again as if they came now"""
-        w, F, m = s.w, s.F, s.mark; s.jf = None
+        w, F, m = s.w, s.F, s.mark; s.jf = s.given_up = None; journal = journal or s.offered
         if m is None:
-            f = w.file if journal else None
+            f = s.offered or w.file if journal else None                # who gave one to the attempt before gives it to this one
             if f and (f.kid != s.kid or f.given_up or f.lock not in (None, s)): f = None
             if journal and not f: i = w.rand('j%d' % len(w.files)); f = w.file = w.files[i] = Journal(i, s.kid, s.fmt, H('chain', i))
             if not f: return
@@ -411,6 +411,7 @@ class Vol:
         else:
             f = w.files.get(m[0])
             if not f or f.id != m[0] or f.kid != s.kid: raise Alarm('journal needed')
+            s.offered = f
         assert not s.writes or f.lock in (None, s)
         good, c = [], f.chain; at = {f.first - 1: c}; j = f.first - 1
         for r in f.recs + f.pend:
@@ -681,7 +682,7 @@ class Vol:
     def close(s):
         if s.jf and not s.failed:                                      # in this order
             s.drain(force=True); s.sync(); s.anchor(); f, c = s.jf, s.F == 'journal-closed-late'
-            if not c: f.first, f.chain, f.recs = s.jn + 1, s.jc, []; f.keep(); s.w.store.tick()
+            if not c and s.F != 'journal-not-wiped': f.first, f.chain, f.recs = s.jn + 1, s.jc, []; f.keep(); s.w.store.tick()     # a half without records, and then the other one's head is wiped
             s.jf = f.lock = None; s.sealed((), (), ()); s.drain(); s.checkpoint(); ST['closed with a journal'] += 1
             if c: f.first, f.chain, f.recs = s.jn + 1, s.jc, []
         elif s.batch and not s.failed: s.flush()
@@ -704,7 +705,7 @@ class Vol:
 
 def make(w):
     """a new volume: what was there under the same volume key is given up, and stays known to the adversary"""
-    w.fmt = w.rand('fmt'); w.store.o = {}; w.store.true = {}; w.store.late = []; w.rec = {}; w.truth = {}; w.acked = []; w.acked_by = []; w.anch = {}; w.ck = {}; w.live = None; w.clones = []; w.files = {}; w.file = None; w.jacked = []; w.copied = w.harmed = w.scarred = False; w.ops.append(Op(None, 0, (0,) * NB))
+    w.fmt = w.rand('fmt'); w.store.o = {}; w.store.true = {}; w.store.late = []; w.rec = {}; w.truth = {}; w.acked = []; w.acked_by = []; w.anch = {}; w.ck = {}; w.live = None; w.clones = []; w.files = {}; w.file = None; w.jacked = []; w.copied = w.harmed = False; w.scarred = None; w.ops.append(Op(None, 0, (0,) * NB))
     hdr = Hdr(w.fmt, w.rand('salt0'), 0, 0, w.rand('c'), 0); h = H('made', hdr)
     w.node(h, None, 'begin', 0, (0,) * NB, (None,) * NB, (), 0, len(w.ops) - 1, None)
     root = Root(0, h, 1, hdr.salt, 0, (None,) * (NB // PER), (), (), (), (), None)
@@ -805,7 +806,7 @@ def vandal(w, rng):
 def righted(w):
     for f in w.files.values():
         if f.right: f.put(f.right); f.right = None
-    w.harmed = w.scarred
+    w.harmed = w.scarred is not None
 
 def scenario(seed, flaw, w=None, depth=0):
     rng = random.Random(seed)
@@ -944,7 +945,7 @@ FLAWS = ('no-random','no-object-salt','no-object-key','no-place','no-format-bind
   'store-not-held','relocate-blind','older-record-unchecked','checkpoint-unflushed','gc-early','gc-one-checkpoint','gc-ignores-snapshots','gc-unfenced','gc-forgets-fences','single-summary','single-prelude',
   'rekey-header-first','rekey-writes-first','rekey-forgets-key','clone-not-held','clone-before-hold','hold-goes-first','partial-zeros','partial-stale',
   'journal-begin-forgets','journal-lone-begin','journal-not-in-root','journal-mark-ahead','journal-mark-by-number','journal-dropped-early','journal-not-synced','journal-older-unchecked','journal-chain-unchecked',
-  'journal-no-takeover','journal-no-salt','journal-new-identifier','journal-anchors-unstored','journal-bulk-unordered','journal-bulk-unanchored','journal-closed-late','journal-rekey')
+  'journal-no-takeover','journal-no-salt','journal-new-identifier','journal-anchors-unstored','journal-bulk-unordered','journal-bulk-unanchored','journal-closed-late','journal-not-wiped','journal-rekey')
 
 def run(seed, runs, flaw, enough=None):
     """enough: stop once something was found and so many volumes were tried"""

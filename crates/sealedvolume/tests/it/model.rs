@@ -50,6 +50,7 @@ fn a_design_that_is_broken_on_purpose_is_caught() {
         ("journal-bulk-unordered", "1"),
         ("journal-bulk-unanchored", "1"),
         ("journal-closed-late", "1"),
+        ("journal-not-wiped", "1"),
         ("journal-rekey", "1"),
     ] {
         let (fine, said) = model(&["--runs", "260", "--seed", seed, "--flaw", flaw]);
