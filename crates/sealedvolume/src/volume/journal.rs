@@ -133,7 +133,7 @@ impl Found {
             return Err(OpenError::Journal(Cause::ReadOnly));
         }
         let mut heads = [None; 2];
-        let mut own = keys.journal(keys.epoch())?;
+        let (mut own, mut foreign) = (keys.journal(keys.epoch())?, false);
         for (which, place) in heads.iter_mut().enumerate() {
             let mut bytes = [0; JOURNAL_HEAD];
             read(&*device, which as u64 * half_len, &mut bytes).map_err(OpenError::Journal)?;
@@ -143,7 +143,10 @@ impl Found {
             let (head, format) = match JournalHead::peek(&bytes) {
                 Ok(peeked) => peeked,
                 Err(error @ FormatError::Version { .. }) => return Err(error.into()),
-                Err(_) => return Err(OpenError::JournalForeign),
+                Err(_) => {
+                    foreign = true;
+                    continue;
+                }
             };
             if format != keys.format() {
                 return Err(OpenError::JournalOfAnother);
@@ -155,6 +158,10 @@ impl Found {
                 *place = Some(head);
                 own = of_epoch;
             }
+        }
+        // Beside a head of ours it is one that was being begun or wiped, sector by sector.
+        if foreign && heads == [None; 2] {
+            return Err(OpenError::JournalForeign);
         }
         if let [Some(first), Some(second)] = heads
             && (first.id, first.epoch) != (second.id, second.epoch)

@@ -193,6 +193,37 @@ fn an_older_journal_another_one_or_none_is_told_and_nothing_is_written() {
     assert_eq!(byte(&rig.open().expect("it opens"), 1), 2);
 }
 
+/// A volume is copied with all that belongs to it, and both copies are written: neither takes the other's journal.
+#[test]
+fn the_journal_of_another_copy_of_the_volume_is_told_by_its_chain_value() {
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    write(&volume, 1, 1);
+    volume.flush().expect("a flush");
+    drop(volume);
+    let copy = Rig::new();
+    for (name, bytes) in rig.plain.objects() {
+        copy.door.objects.put(&name, &bytes).expect("a copy");
+    }
+    copy.disk.put(&rig.disk.bytes());
+    *copy.plain.cell.0.lock().expect("the cell") = *rig.plain.cell.0.lock().expect("the cell");
+    for (rig, value) in [(&rig, 2), (&copy, 3)] {
+        let volume = rig.open().expect("it opens");
+        write(&volume, 2, value);
+        volume.flush().expect("a flush");
+    }
+    let (own, others) = (rig.disk.bytes(), copy.disk.bytes());
+    rig.disk.put(&others);
+    let told = rig.open().err();
+    assert!(
+        matches!(told, Some(OpenError::JournalOlder { anchored, found }) if anchored == found),
+        "{told:?}"
+    );
+    rig.disk.put(&own);
+    let volume = rig.open().expect("it opens");
+    assert_eq!((byte(&volume, 1), byte(&volume, 2)), (1, 2));
+}
+
 /// Whoever goes on without the journal gives up what only it holds. It is not overwritten by mistake, and not replayed later.
 #[test]
 fn what_was_given_up_stays_in_the_journal_until_somebody_says_that_it_goes() {

@@ -1,4 +1,4 @@
-//! A local disk with a cache: what was not flushed is there after a crash or not, block by block.
+//! A local disk with a cache: what was not flushed is there after a crash or not, sector by sector.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -6,7 +6,7 @@ use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
 use atrest_testkit::Random;
 
 /// Bytes that a disk writes as a whole.
-const BLOCK: usize = 4096;
+const SECTOR: usize = 512;
 
 pub struct Disk(Mutex<Inner>);
 
@@ -50,12 +50,12 @@ impl Disk {
         self.inner().left = Some(writes);
     }
 
-    /// The machine stops: each block that was not flushed is the old one or the new one.
+    /// The machine stops: each sector that was not flushed is the old one or the new one.
     pub fn crash(&self, random: &mut Random) {
         let mut inner = self.inner();
         let Inner { shown, durable, left, .. } = &mut *inner;
         *left = None;
-        for (old, new) in durable.chunks_mut(BLOCK).zip(shown.chunks_mut(BLOCK)) {
+        for (old, new) in durable.chunks_mut(SECTOR).zip(shown.chunks_mut(SECTOR)) {
             match random.below(2) {
                 0 => old.copy_from_slice(new),
                 _ => new.copy_from_slice(old),
