@@ -222,6 +222,22 @@ fn the_journal_of_another_copy_of_the_volume_is_told_by_its_chain_value() {
     rig.disk.put(&own);
     let volume = rig.open().expect("it opens");
     assert_eq!((byte(&volume, 1), byte(&volume, 2)), (1, 2));
+
+    // Here everything is stored, so that the trusted store names no record that is owed. There more was flushed.
+    volume.checkpoint().expect("everything is stored");
+    drop(volume);
+    let own = rig.disk.bytes();
+    let volume = copy.open().expect("it opens");
+    for value in 4..10 {
+        write(&volume, 3, value);
+        volume.flush().expect("a flush");
+    }
+    drop(volume);
+    rig.disk.put(&copy.disk.bytes());
+    let told = rig.open().err();
+    assert!(matches!(told, Some(OpenError::JournalBranch { .. })), "{told:?}");
+    rig.disk.put(&own);
+    assert_eq!(byte(&rig.open().expect("it opens"), 3), 0);
 }
 
 /// Whoever goes on without the journal gives up what only it holds. It is not overwritten by mistake, and not replayed later.
