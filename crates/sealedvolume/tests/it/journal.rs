@@ -240,6 +240,39 @@ fn the_journal_of_another_copy_of_the_volume_is_told_by_its_chain_value() {
     assert_eq!(byte(&rig.open().expect("it opens"), 3), 0);
 }
 
+/// What a power loss took away, and the next session has not seen, does not come back later: whoever kept the lost end of the journal.
+#[test]
+fn what_was_lost_with_the_power_does_not_come_back() {
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    write(&volume, 1, 1);
+    volume.flush().expect("a flush");
+    let flushed = rig.disk.bytes();
+    rig.shut(true);
+    // A full batch is recorded, and nobody has synchronised that.
+    (1..=BATCH as u64).for_each(|block| write(&volume, block, 5));
+    let lost = rig.disk.bytes();
+    assert!(lost != flushed, "nothing is recorded");
+    drop(volume);
+    rig.shut(false);
+
+    rig.disk.put(&flushed);
+    let volume = rig.open().expect("it opens");
+    assert_eq!((byte(&volume, 1), byte(&volume, 2)), (1, 0));
+    volume.add_snapshot("as it is").expect("a snapshot");
+    drop(volume);
+    let newest = rig.disk.bytes();
+    rig.disk.put(&lost);
+    let told = rig.open().err();
+    assert!(
+        matches!(told, Some(OpenError::JournalOlder { .. } | OpenError::JournalBranch { .. })),
+        "{told:?}"
+    );
+    rig.disk.put(&newest);
+    let volume = rig.open().expect("it opens");
+    assert_eq!((byte(&volume, 1), byte(&volume, 2)), (1, 0));
+}
+
 /// Whoever goes on without the journal gives up what only it holds. It is not overwritten by mistake, and not replayed later.
 #[test]
 fn what_was_given_up_stays_in_the_journal_until_somebody_says_that_it_goes() {
@@ -303,6 +336,29 @@ fn a_flipped_bit_of_a_journal_is_never_read_as_data() {
     }
     println!("{refused} refused, {alike} of no account");
     assert!(refused > 400 && alike > 50, "{refused} and {alike}");
+}
+
+/// Records that are owed lie in both halves: one that is missing in the middle is not passed over.
+#[test]
+fn a_record_that_is_missing_between_others_is_told() {
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    rig.shut(true);
+    for value in 1..=6 {
+        write(&volume, 1, value);
+        volume.flush().expect("a flush");
+    }
+    drop(volume);
+    rig.shut(false);
+    let good = rig.disk.bytes();
+    assert!(good[good.len() / 2..].iter().any(|byte| *byte != 0), "the second half is not in use");
+    // Head, and two records of two blocks: the third.
+    let mut bytes = good.clone();
+    bytes[5 * 4096 + 100] ^= 1;
+    rig.disk.put(&bytes);
+    assert_eq!(rig.open().err(), Some(OpenError::JournalGap { covered: 2, first: 5 }));
+    rig.disk.put(&good);
+    assert_eq!(byte(&rig.open().expect("it opens"), 1), 6);
 }
 
 #[test]
