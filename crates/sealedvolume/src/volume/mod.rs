@@ -23,6 +23,7 @@ mod rekey;
 mod snapshots;
 mod space;
 mod state;
+mod takeover;
 mod uploads;
 mod warm;
 mod write;
