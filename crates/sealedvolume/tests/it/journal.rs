@@ -278,6 +278,19 @@ fn what_was_lost_with_the_power_does_not_come_back() {
     assert_eq!((byte(&volume, 1), byte(&volume, 2)), (1, 0));
 }
 
+/// Whoever learns that somebody else writes acknowledges nothing any more, though the journal would take it.
+#[test]
+fn a_writer_that_was_fenced_flushes_nothing_to_its_journal() {
+    let rig = Rig::new();
+    let first = rig.open().expect("it opens");
+    let other = rig.plain.open_with(Access::Write, Settings { forgo_journal: true, ..settings(BATCH) });
+    drop(other.expect("another writer"));
+    // A full batch is stored by a thread, which meets the other one's begin.
+    (1..=BATCH as u64).for_each(|block| write(&first, block, 1));
+    wait_until("it is told", || first.flush().is_err());
+    assert_eq!(first.flush().expect_err("it is fenced").cause, Cause::EarlierFlushFailed);
+}
+
 /// Whoever goes on without the journal gives up what only it holds. It is not overwritten by mistake, and not replayed later.
 #[test]
 fn what_was_given_up_stays_in_the_journal_until_somebody_says_that_it_goes() {
