@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use atrest_device::{BlockDevice as _, Cause};
+use atrest_device::{BlockDevice as _, Cause, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{Keys, Record};
 use atrest_sealedvolume::store::{MemoryStore, ObjectStore, Put, StoreError};
-use atrest_sealedvolume::volume::{Access, JournalSettings, OpenError, Settings, VolumeError};
+use atrest_sealedvolume::volume::{Access, Freshness, JournalSettings, OpenError, Settings, VolumeError};
 use atrest_secret::VolumeKey;
 use atrest_testkit::wait_until;
 
 use crate::rig::disk::Disk;
-use crate::rig::plain::{Plain, settings};
+use crate::rig::plain::{Cell, Plain, settings};
 use crate::rig::through::through;
 
 const BATCH: usize = 8;
@@ -276,6 +276,41 @@ fn what_was_lost_with_the_power_does_not_come_back() {
     rig.disk.put(&newest);
     let volume = rig.open().expect("it opens");
     assert_eq!((byte(&volume, 1), byte(&volume, 2)), (1, 0));
+}
+
+/// A trusted store that is read, and fails when it is written.
+struct Stuck(Cell);
+
+impl TrustedStore for Stuck {
+    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+        self.0.load()
+    }
+
+    fn store(&mut self, _: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+        Err(TrustedStoreError::Driver(5))
+    }
+}
+
+/// A session that has begun without the journal, and was not anchored, gives up nothing of it. One that has begun a journal, and was not anchored
+/// either, asks for that journal.
+#[test]
+fn a_begin_that_is_not_anchored_takes_nothing_away() {
+    let rig = Rig::new();
+    let begin = |settings: Settings| {
+        let freshness = Freshness::Record(Box::new(Stuck(rig.plain.cell.clone())));
+        let (store, keys) = (Arc::clone(&rig.plain.store), rig.plain.keys.clone());
+        let told = SealedVolume::open(store, keys, freshness, Access::Write, settings).err();
+        assert_eq!(told, Some(OpenError::Trusted(TrustedStoreError::Driver(5))));
+    };
+    begin(rig.settings(HOUR, false));
+    assert_eq!(rig.plain.open(Access::Write).err(), Some(OpenError::JournalNeeded));
+    let volume = rig.open().expect("it opens");
+    write(&volume, 1, 1);
+    volume.flush().expect("a flush");
+    drop(volume);
+    begin(Settings { forgo_journal: true, ..settings(BATCH) });
+    assert_eq!(rig.plain.open(Access::Write).err(), Some(OpenError::JournalNeeded));
+    assert_eq!(byte(&rig.open().expect("it opens"), 1), 1);
 }
 
 /// Whoever learns that somebody else writes acknowledges nothing any more, though the journal would take it.
