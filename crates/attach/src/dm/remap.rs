@@ -32,7 +32,7 @@ use super::parts::{self, Part};
 use super::place::lies_on;
 use super::status::Mapping;
 use super::table::{self, KeyPlace};
-use super::{change, check_name, encrypted, sys, uuid};
+use super::{change, check_name, encrypted, keyring, sys, uuid};
 
 /// Bytes of a zone that the kernel is asked about: whatever its length is, the targets are the same.
 const TRIAL: u64 = 1 << 20;
@@ -471,6 +471,27 @@ pub fn check_volume(mapping: &Mapping, volume: &str) -> Result<(), DmError> {
     }
 }
 
+/// Checks that a mapping has the key of a volume of LUKS2 that this digest is of, as far as the key's name in the kernel's keyring tells:
+/// a volume may have been re-encrypted meanwhile by another mapping.
+///
+/// # Errors
+/// [`DmError::OtherVolume`] if it has another one, or why the kernel does not tell.
+pub fn check_key(mapping: &Mapping, volume: &str, digest: u32) -> Result<(), DmError> {
+    let rows = read(&Control::open()?, &mapping.name)?;
+    let name = keyring::description(volume, digest);
+    match rows.iter().all(|row| may_have_key(row, &name)) {
+        true => Ok(()),
+        false => Err(DmError::OtherVolume { name: mapping.name.clone() }),
+    }
+}
+
+/// A key that lies in the table itself, or that somebody else has given a name, may be the one.
+fn may_have_key(row: &Row, name: &str) -> bool {
+    let key = row.line.split(|byte| *byte == b' ').nth(1).filter(|_| row.kind == "crypt");
+    let text = key.and_then(|key| core::str::from_utf8(key).ok()?.strip_prefix(':')?.splitn(3, ':').nth(2));
+    text.is_none_or(|text| !text.starts_with("cryptsetup:") || text == name)
+}
+
 /// The table that a mapping has.
 fn read(control: &Control, name: &str) -> Result<Vec<Row>, DmError> {
     let table = control.table(name)?;
@@ -589,6 +610,20 @@ mod tests {
 
     fn row(start: u64, kind: &'static str, line: &str) -> Row {
         Row { place: (start, 512), kind, line: SecretBytes::copy_from(line.as_bytes()) }
+    }
+
+    #[test]
+    fn a_key_of_the_keyring_tells_by_its_name_of_which_digest_it_is() {
+        let name = keyring::description("2cb54a5c-2c9c-4d0d-b0b5-6a0d0d6f5d33", 1);
+        let of = |key: &str| row(0, "crypt", &format!("aes-xts-plain64 {key} 0 7:1 8"));
+        assert!(may_have_key(&of(&format!(":64:logon:{name}")), &name));
+        for other in ["2cb54a5c-2c9c-4d0d-b0b5-6a0d0d6f5d33-d0", "2cb54a5c-2c9c-4d0d-b0b5-6a0d0d6f5d33-d11"] {
+            assert!(!may_have_key(&of(&format!(":64:logon:cryptsetup:{other}")), &name), "{other}");
+        }
+        for untold in ["-", "00112233", ":64:user:mine"] {
+            assert!(may_have_key(&of(untold), &name), "{untold}");
+        }
+        assert!(may_have_key(&row(0, "linear", "7:1 8"), &name));
     }
 
     #[test]

@@ -395,6 +395,9 @@ fn check_can_follow(
     data: &Device,
     new: Option<&Trial>,
 ) -> Result<(), Failure> {
+    if let Some(digest) = luks2.metadata().digest_of_segment(0) {
+        dm::check_key(mapping, luks2.uuid(), digest.id)?;
+    }
     let Some(all) = data_size(luks2, data) else { return Ok(()) };
     // A part of it can be shown, and then that is what can follow.
     let size = all.min(mapping.sectors * 512);
