@@ -204,6 +204,21 @@ for way in --init-only ""; do
     echo 3 > /proc/sys/vm/drop_caches
     [ "$(head -c "$size" $device | sha256sum)" = "$sum" ] || fail "$name: not decrypted"
 done
+# The head is the last zone. Where it could not be written, the mapping can be closed; who opens it then completes it, and has no mapping.
+rm -f /tmp/header
+cryptsetup luksFormat -q --type luks2 $cost $small --offset 8192 $device /share/key > /tmp/out 2>&1 || fail "$name: not made"
+cryptsetup open --key-file /share/key $device volume
+sum=$(sha256sum < /dev/mapper/volume)
+$ours reencrypt -q --decrypt $header --init-only $cost --key-file /share/key $device > /tmp/out 2>&1 || fail "$name: not begun"
+printf '0 8 error\n8 %d linear %s 8\n' $((sectors - 8)) "$loop" | below
+$ours reencrypt -q $header --key-file /share/key $device > /tmp/out 2>&1 && fail "$name: written to a broken disk"
+$ours status volume $header | grep -q "reencryption:  in-progress" || fail "$name: no mapping of LUKS2 any more"
+$ours close volume > /tmp/out 2>&1 || fail "$name: not closed"
+whole | below
+$ours open --key-file /share/key $header $device volume > /tmp/out 2>&1 && fail "$name: plaintext is mapped"
+grep -q "all of it is plaintext" /tmp/out || fail "$name: not told that it is plaintext"
+echo 3 > /proc/sys/vm/drop_caches
+[ "$(head -c "$size" $device | sha256sum)" = "$sum" ] || fail "$name: not decrypted by opening it"
 echo "front: decrypted"
 
 # A mapping that shows a part of the data: that part alone is re-encrypted.
