@@ -182,6 +182,62 @@ for way in --init-only ""; do
 done
 echo "named: opened"
 
+# Its header lies in front of the data: the header goes to a file, and the data over it.
+name=front kind=decrypt header="--header /tmp/header"
+for way in --init-only ""; do
+    rm -f /tmp/header
+    cryptsetup luksFormat -q --type luks2 $cost $small --offset 8192 $device /share/key > /tmp/out 2>&1 || fail "$name: not made"
+    cryptsetup open --key-file /share/key $device volume
+    size=$(blockdev --getsize64 /dev/mapper/volume)
+    head -c "$size" /dev/urandom | dd of=/dev/mapper/volume bs=64k conv=fsync 2> /dev/null
+    sum=$(sha256sum < /dev/mapper/volume)
+    $ours reencrypt -q --decrypt $header $way $cost --key-file /share/key $device > /tmp/out 2>&1 || fail "$name: not begun"
+    if [ -n "$way" ]; then
+        $ours status volume $header | grep -q "reencryption:  in-progress" || fail "$name: not begun"
+        same "$size" begun
+        cryptsetup close volume
+        cryptsetup open --key-file /share/key $header $device volume > /tmp/out 2>&1 || fail "$name: cryptsetup does not open it"
+        same "$size" "opened again"
+        $ours reencrypt -q $header --key-file /share/key $device > /tmp/out 2>&1 || fail "$name: not gone on with"
+    fi
+    [ -z "$(dmsetup ls | grep volume)" ] || fail "$name: still mapped"
+    echo 3 > /proc/sys/vm/drop_caches
+    [ "$(head -c "$size" $device | sha256sum)" = "$sum" ] || fail "$name: not decrypted"
+done
+# The head is the last zone. Where it could not be written, the mapping can be closed; who opens it then completes it, and has no mapping.
+rm -f /tmp/header
+cryptsetup luksFormat -q --type luks2 $cost $small --offset 8192 $device /share/key > /tmp/out 2>&1 || fail "$name: not made"
+cryptsetup open --key-file /share/key $device volume
+sum=$(sha256sum < /dev/mapper/volume)
+$ours reencrypt -q --decrypt $header --init-only $cost --key-file /share/key $device > /tmp/out 2>&1 || fail "$name: not begun"
+printf '0 8 error\n8 %d linear %s 8\n' $((sectors - 8)) "$loop" | below
+$ours reencrypt -q $header --key-file /share/key $device > /tmp/out 2>&1 && fail "$name: written to a broken disk"
+$ours status volume $header | grep -q "reencryption:  in-progress" || fail "$name: no mapping of LUKS2 any more"
+$ours close volume > /tmp/out 2>&1 || fail "$name: not closed"
+whole | below
+$ours open --key-file /share/key $header $device volume > /tmp/out 2>&1 && fail "$name: plaintext is mapped"
+grep -q "all of it is plaintext" /tmp/out || fail "$name: not told that it is plaintext"
+echo 3 > /proc/sys/vm/drop_caches
+[ "$(head -c "$size" $device | sha256sum)" = "$sum" ] || fail "$name: not decrypted by opening it"
+echo "front: decrypted"
+
+# A mapping that shows a part of the data: that part alone is re-encrypted.
+name=part kind=key
+make
+size=$((4 << 20))
+cryptsetup open --key-file /share/key $device volume
+cryptsetup resize --key-file /share/key --device-size 4M volume
+sum=$(sha256sum < /dev/mapper/volume)
+$ours reencrypt -q $cost --key-file /share/key --device-size 3M $device > /tmp/out 2>&1 && fail "$name: of another size"
+$ours reencrypt -q $cost --key-file /share/key --device-size 4M --hotzone-size 1M $device > /tmp/out 2>&1 || fail "$name: not done"
+[ "$(blockdev --getsize64 /dev/mapper/volume)" = $size ] || fail "$name: another size"
+same $size done
+cryptsetup close volume
+cryptsetup open --key-file /share/key $device volume
+same $size "opened again"
+cryptsetup close volume
+echo "part: re-encrypted"
+
 # Who writes meanwhile loses nothing: each block has its number, and is read back at the end.
 name=writer kind=key
 make

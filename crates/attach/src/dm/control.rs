@@ -33,6 +33,7 @@ const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The kernel's device-mapper.
+#[derive(Debug)]
 pub struct Control(File);
 
 /// What the kernel says of a mapping.

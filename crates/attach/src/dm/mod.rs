@@ -35,7 +35,10 @@ use atrest_volume::{CryptFlags, Volume, VolumeFormat, is_uuid};
 
 pub use change::{refresh, resize, resume, suspend};
 pub use error::DmError;
-pub use remap::{Keys, Left, Remapped, Trial, check_can_follow, check_volume, left, settle, volume_uuid};
+pub use remap::{
+    Keys, Left, Paused, Remapped, Trial, check_can_follow, check_key, check_volume, left, pause, settle,
+    volume_uuid,
+};
 pub use status::{Mapping, find, list};
 
 use control::Control;

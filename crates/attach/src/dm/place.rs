@@ -5,10 +5,16 @@ use std::path::Path;
 
 use super::node::major_minor;
 
-/// Whether a file lies on a file system that is on this block device, or on one above it; or, where that can't be told, may lie there.
+/// Whether a file lies on a file system that is on this block device, or on one above it; or, where that can't be told, may lie there. One
+/// that is still to be made lies where its directory does.
 pub fn lies_on(file: &Path, device: u64) -> bool {
-    let Ok(metadata) = file.metadata() else { return false };
-    let mut devices = lies_directly_on(file, &metadata);
+    let directory = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let found = [file, directory].into_iter().find_map(|path| Some((path, path.metadata().ok()?)));
+    let Some((path, metadata)) = found else { return false };
+    let mut devices = lies_directly_on(path, &metadata);
     // Each lies on those before it: there is no circle, and a chain as long as this is none.
     for _ in 0..16 {
         if devices.contains(&device) || devices.contains(&UNKNOWN) {
@@ -81,10 +87,20 @@ mod tests {
         assert!(lies_on(&file, device));
         let is_told = device_of(&file, device) != Some(UNKNOWN);
         assert_eq!(lies_on(&file, device ^ 0x7_0000), !is_told, "what is not told may be anywhere");
-        assert!(!lies_on(Path::new("/proc/nothing"), device));
+        assert!(!lies_on(Path::new("/proc/nothing/at/all"), device));
         assert!(lies_on(Path::new("/proc/self/stat"), device), "nobody knows where");
         if Path::new("/dev/shm").is_dir() {
             assert!(!lies_on(Path::new("/dev/shm"), device ^ 0x7_0000), "in memory");
+            assert!(!lies_on(Path::new("/dev/shm/to-be-made"), device ^ 0x7_0000), "in memory");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_to_be_made_lies_where_its_directory_does() {
+        let program = std::env::current_exe().expect("a path");
+        let device = program.metadata().expect("metadata").dev();
+        assert!(lies_on(&program.with_file_name("to-be-made"), device));
+        let here = Path::new(".").metadata().expect("metadata").dev();
+        assert!(lies_on(Path::new("to-be-made"), here));
     }
 }

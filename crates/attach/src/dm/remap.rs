@@ -32,7 +32,7 @@ use super::parts::{self, Part};
 use super::place::lies_on;
 use super::status::Mapping;
 use super::table::{self, KeyPlace};
-use super::{change, check_name, encrypted, sys, uuid};
+use super::{change, check_name, encrypted, keyring, sys, uuid};
 
 /// Bytes of a zone that the kernel is asked about: whatever its length is, the targets are the same.
 const TRIAL: u64 = 1 << 20;
@@ -118,9 +118,7 @@ impl Remapped {
         let is_same = found.uuid == uuid(name, &now) && mapping.sectors * 512 == rewriting.total();
         let now_rows = read(&control, name)?;
         let device = one_device(&now_rows).filter(|_| is_same && mapping.tags.is_none()).ok_or_else(other)?;
-        let path = &mapping.device;
-        let below = OpenOptions::new().read(true).open(path);
-        let below = below.map_err(|error| DmError::Device { path: path.clone(), error })?;
+        let below = below(&mapping)?;
         let was_left = is_left(&mapping, &now_rows);
         let flags = mapping.crypt_flags();
         let tables = Tables { mapping, device, flags };
@@ -142,7 +140,7 @@ impl Remapped {
             // Otherwise it has taken them before.
             remapped.ask(rewriting)?;
         }
-        sys::stay_in_memory().map_err(|error| DmError::System { request: "lock of memory", error })?;
+        stay_in_memory()?;
         Ok(remapped)
     }
 
@@ -179,11 +177,7 @@ impl Remapped {
         self.state().entered = Some(Entered { before, zone, after, is_done: false });
         // What was written through the mapping must be durable before it is hashed, or after a power loss an older sector would be taken for
         // one that is rewritten. And what was read of the device may be older than that.
-        let fresh = self.below.sync_all();
-        fresh
-            .and_then(|()| sys::ioctl_none(self.below.as_fd(), sys::FLUSH_BUFFERS))
-            .map_err(|error| DmError::Device { path: self.tables.mapping.device.clone(), error })?;
-        Ok(())
+        read_anew(&self.below, &self.tables.mapping)
     }
 
     fn try_leave(&self) -> Result<(), DmError> {
@@ -404,7 +398,9 @@ fn try_out(control: &Control, mapping: &Mapping, device: u64, new: &Trial) -> Re
     let mut key = SecretBytes::zeroed(new.key_len);
     let no_random = |_| DmError::System { request: "random bytes", error: std::io::ErrorKind::Other.into() };
     OsRandom.fill(&mut key).map_err(no_random)?;
-    let (len, media_offset) = (mapping.sectors * 512, mapping.offset * 512);
+    let (size, media_offset) = (mapping.sectors * 512, mapping.offset * 512);
+    // What is left of a data unit at the end is refused by the re-encryption, in its own words.
+    let len = size - size % u64::from(new.data_unit).max(512);
     let target = CryptTarget {
         start: 0,
         len,
@@ -475,6 +471,27 @@ pub fn check_volume(mapping: &Mapping, volume: &str) -> Result<(), DmError> {
     }
 }
 
+/// Checks that a mapping has the key of a volume of LUKS2 that this digest is of, as far as the key's name in the kernel's keyring tells:
+/// a volume may have been re-encrypted meanwhile by another mapping.
+///
+/// # Errors
+/// [`DmError::OtherVolume`] if it has another one, or why the kernel does not tell.
+pub fn check_key(mapping: &Mapping, volume: &str, digest: u32) -> Result<(), DmError> {
+    let rows = read(&Control::open()?, &mapping.name)?;
+    let name = keyring::description(volume, digest);
+    match rows.iter().all(|row| may_have_key(row, &name)) {
+        true => Ok(()),
+        false => Err(DmError::OtherVolume { name: mapping.name.clone() }),
+    }
+}
+
+/// A key that lies in the table itself, or that somebody else has given a name, may be the one.
+fn may_have_key(row: &Row, name: &str) -> bool {
+    let key = row.line.split(|byte| *byte == b' ').nth(1).filter(|_| row.kind == "crypt");
+    let text = key.and_then(|key| core::str::from_utf8(key).ok()?.strip_prefix(':')?.splitn(3, ':').nth(2));
+    text.is_none_or(|text| !text.starts_with("cryptsetup:") || text == name)
+}
+
 /// The table that a mapping has.
 fn read(control: &Control, name: &str) -> Result<Vec<Row>, DmError> {
     let table = control.table(name)?;
@@ -498,6 +515,74 @@ fn one_device(rows: &[Row]) -> Option<u64> {
     let mut devices = rows.iter().filter(|row| row.kind != "error").map(device);
     let first = devices.next()??;
     devices.all(|device| device == Some(first)).then_some(first)
+}
+
+/// The device that a mapping lies on.
+fn below(mapping: &Mapping) -> Result<File, DmError> {
+    let path = &mapping.device;
+    let below = OpenOptions::new().read(true).open(path);
+    below.map_err(|error| DmError::Device { path: path.clone(), error })
+}
+
+/// Makes durable what was written through a mapping that waits, and forgets what was read of its device before.
+fn read_anew(below: &File, mapping: &Mapping) -> Result<(), DmError> {
+    let forget = || sys::ioctl_none(below.as_fd(), sys::FLUSH_BUFFERS);
+    let fresh = below.sync_all().and_then(|()| forget().map(drop));
+    fresh.map_err(|error| DmError::Device { path: mapping.device.clone(), error })
+}
+
+fn stay_in_memory() -> Result<(), DmError> {
+    sys::stay_in_memory().map_err(|error| DmError::System { request: "lock of memory", error })
+}
+
+/// A mapping whose I/O waits while the head of its data moves over the header. It waits until [`go_on`](Self::go_on), or until
+/// [`Remapped::new`] gives it the table of what has begun then; and likewise if this process is killed.
+#[derive(Debug)]
+pub struct Paused {
+    control: Control,
+    name: String,
+}
+
+impl Paused {
+    /// Lets it go on as it was.
+    ///
+    /// # Errors
+    /// Why the kernel does not do that. It waits then.
+    pub fn go_on(self) -> Result<(), DmError> {
+        change::go_on(&self.control, &self.name)
+    }
+}
+
+/// Lets a mapping wait for the beginning of a decryption that moves the data of `volume`, which it is. What was written through it is
+/// durable then, and is read of the device below. The table that it has is loaded beside the one in use: so others know that it was left.
+///
+/// # Errors
+/// [`DmError::OtherVolume`] if it is not this volume, or why the kernel does not do it. It goes on then.
+pub fn pause(mapping: &Mapping, volume: &Volume) -> Result<Paused, DmError> {
+    let (control, name) = (Control::open()?, mapping.name.clone());
+    let other = || DmError::OtherVolume { name: name.clone() };
+    let found = control.status(&name)?.ok_or_else(|| DmError::NotOpen { name: name.clone() })?;
+    let rows = read(&control, &name)?;
+    let is_same = mapping.tags.is_none()
+        && found.uuid == uuid(&name, volume)
+        && mapping.sectors.checked_mul(512) == Some(volume.size());
+    let device = one_device(&rows).filter(|_| is_same).ok_or_else(other)?;
+    let tables = Tables { mapping: mapping.clone(), device, flags: mapping.crypt_flags() };
+    if !tables.rows(volume, None)?.iter().eq(&rows) {
+        return Err(other());
+    }
+    let below = below(mapping)?;
+    stay_in_memory()?;
+    control.load(tables.message(volume, None)?)?;
+    let waits = control.suspend_at_once(&name).and_then(|()| read_anew(&below, mapping));
+    match waits {
+        Ok(()) => Ok(Paused { control, name }),
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = change::go_on(&control, &name);
+            Err(error)
+        }
+    }
 }
 
 impl std::fmt::Debug for Remapped {
@@ -525,6 +610,20 @@ mod tests {
 
     fn row(start: u64, kind: &'static str, line: &str) -> Row {
         Row { place: (start, 512), kind, line: SecretBytes::copy_from(line.as_bytes()) }
+    }
+
+    #[test]
+    fn a_key_of_the_keyring_tells_by_its_name_of_which_digest_it_is() {
+        let name = keyring::description("2cb54a5c-2c9c-4d0d-b0b5-6a0d0d6f5d33", 1);
+        let of = |key: &str| row(0, "crypt", &format!("aes-xts-plain64 {key} 0 7:1 8"));
+        assert!(may_have_key(&of(&format!(":64:logon:{name}")), &name));
+        for other in ["2cb54a5c-2c9c-4d0d-b0b5-6a0d0d6f5d33-d0", "2cb54a5c-2c9c-4d0d-b0b5-6a0d0d6f5d33-d11"] {
+            assert!(!may_have_key(&of(&format!(":64:logon:cryptsetup:{other}")), &name), "{other}");
+        }
+        for untold in ["-", "00112233", ":64:user:mine"] {
+            assert!(may_have_key(&of(untold), &name), "{untold}");
+        }
+        assert!(may_have_key(&row(0, "linear", "7:1 8"), &name));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::cascade;
 use super::control::{Control, Found};
 use super::error::DmError;
 use super::integrity;
+use super::message::Target;
 use super::node::major_minor;
 
 /// How the UUID of an encrypted mapping begins.
@@ -136,15 +137,7 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
     let targets = table.targets().ok_or(DmError::Answer)?;
     // intended: a UUID of another form tells no kind.
     let kind = found.uuid.split('-').nth(1).unwrap_or_default();
-    // In the middle of an encryption or decryption some targets are linear, or all.
-    let is_clear = |kind: &str| kind == "linear" || kind == "error";
-    let line = match (targets.iter().find(|target| target.kind == "crypt"), targets.first()) {
-        (Some(target), Some(first)) if first.kind == "crypt" || kind == LUKS2 && is_clear(first.kind) => {
-            Line::parse(target.line)
-        }
-        (None, Some(first)) if kind == LUKS2 && first.kind == "linear" => Line::of_linear(first.line),
-        _ => return Ok(None),
-    };
+    let Some(line) = line_of(kind, &targets) else { return Ok(None) };
     let line = line.ok_or(DmError::Answer)?;
     let below = match line.tag_len {
         Some(len) => Some(below(control, name, &line, len)?),
@@ -180,6 +173,19 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
         tags,
         layers: layers.into_iter().map(|layer| layer.name).collect(),
     }))
+}
+
+/// The line that tells what a mapping of this kind is, if it is an encrypted one. In the middle of an encryption or decryption some targets
+/// are linear, or all; a zone that could not be written fails.
+fn line_of<'a>(kind: &str, targets: &[Target<'a>]) -> Option<Option<Line<'a>>> {
+    let first = targets.first()?;
+    let is_clear = kind == LUKS2 && matches!(first.kind, "linear" | "error");
+    let of_kind = |kind: &str| targets.iter().find(|target| target.kind == kind);
+    match (of_kind("crypt"), of_kind("linear")) {
+        (Some(target), _) if is_clear || first.kind == "crypt" => Some(Line::parse(target.line)),
+        (None, Some(target)) if is_clear => Some(Line::of_linear(target.line)),
+        _ => None,
+    }
 }
 
 /// The mapping that keeps the tags, and what it lies on.
@@ -283,6 +289,31 @@ pub fn device(numbers: &str) -> (PathBuf, Option<PathBuf>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_volume_of_luks2_may_have_no_encrypted_part_left() {
+        let target = |kind: &'static str| Target {
+            start: 0,
+            sectors: 8,
+            kind,
+            line: if kind == "crypt" { b"aes-xts-plain64 - 0 7:1 8" } else { b"7:1 8" },
+        };
+        let cipher = |kind: &str, targets: &[&'static str]| {
+            let targets: Vec<Target<'_>> = targets.iter().map(|kind| target(*kind)).collect();
+            line_of(kind, &targets).map(|line| line.expect("a line").cipher.to_owned())
+        };
+        let (aes, none) = (Some(String::from("aes-xts-plain64")), Some(String::from("none")));
+        assert_eq!(cipher("LUKS2", &["linear"]), none);
+        assert_eq!(cipher("LUKS2", &["error", "linear"]), none, "the last zone could not be written");
+        assert_eq!(cipher("LUKS2", &["error", "linear", "crypt"]), aes);
+        assert_eq!(cipher("PLAIN", &["crypt"]), aes);
+        for other in [&["error", "linear"][..], &["linear", "crypt"]] {
+            assert_eq!(cipher("PLAIN", other), None);
+        }
+        for other in [&[][..], &["error"], &["integrity", "linear"]] {
+            assert_eq!(cipher("LUKS2", other), None);
+        }
+    }
 
     #[test]
     fn lines_of_tables_are_understood() {

@@ -14,7 +14,7 @@ use super::size::{parse_key_bits, parse_size};
 /// the volume opens only with a passphrase that opens a keyslot of each key. Every passphrase is asked for (or given by --key-file
 /// and --also-key-file) and gets a keyslot of the new key, with a new number; the old keyslots are wiped at the end. A LUKS1
 /// volume is one of LUKS2 meanwhile, and its keyslots keep their numbers.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest reencrypt /dev/sdx1

@@ -9,6 +9,7 @@ use atrest_volume::{CryptFlags, LockedVolume, UnlockError, Volume, VolumeFormat}
 use serde_json::json;
 
 use super::link;
+use super::reencrypt::is_marked;
 use super::target::open_device;
 use super::unlock::{Use, again, open_if, open_unlocked};
 use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
@@ -49,6 +50,14 @@ pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result
         return Err(Failure::parameters("the kernel protects no hidden volume").at(path).hint(
             "--nbd, --fuse and the other faces do; or --dm with --read-only, without --protect-hidden",
         ));
+    }
+    // What had not been encrypted yet is mapped; of what has been decrypted, the header says nothing any more.
+    if volume.format() == VolumeFormat::Luks2
+        && volume.targets().is_empty()
+        && LockedVolume::read(held.devices().header).is_ok_and(|now| !is_marked(&now))
+    {
+        let text = "the last zone of its decryption is done now: all of it is plaintext, and no key opens it";
+        return Err(Failure::new(Code::Device, text).at(path).hint("the data is there without a mapping"));
     }
     let volume = asked_alone(volume, args);
     if volume.read_only() && !args.read_only {

@@ -168,7 +168,7 @@ pub fn confirm(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
             args.path.display()
         ))?;
     }
-    confirm_part(&args.zones, output)
+    confirm_part(args.zones.device_size, output)
 }
 
 /// The passphrases that were given, each with the keyslot that is meant.
@@ -304,12 +304,8 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
     };
     let Some(luks2) = source.luks2() else { return Err(not_luks2().at(path)) };
     let options = decrypt_options(args)?;
-    confirm_part(&args.zones, output)?;
-    output.confirm(&format!(
-        "{} becomes plaintext; until that is done it can't be read without {}",
-        path.display(),
-        header_path.display()
-    ))?;
+    confirm_part(args.zones.device_size, output)?;
+    confirm_decryption(path, header_path, output)?;
     let stop = Stop::on_signals()?;
     // What opens nothing must leave no file behind.
     let key =
@@ -329,11 +325,7 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
         })?;
     }
     if exports {
-        let backup = header_backup(data).map_err(|error| Failure::from(error).at(path))?;
-        let failed = |error| Failure::from(error).at(header_path);
-        let file = NewFile::create(header_path, backup.len() as u64).map_err(failed)?;
-        file.device().write_at(0, &backup).and_then(|()| file.device().flush()).map_err(failed)?;
-        file.appear().map_err(failed)?;
+        export_header(data, path, header_path)?;
     }
     let header = detached(Some(header_path), path, EXCLUSIVE)?;
     let credential = match (&key, &right) {
@@ -351,7 +343,25 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
     }
 }
 
-fn decrypt_options(args: &ReencryptArgs) -> Result<DecryptOptions, Failure> {
+/// Copies the header in front of the data to a file of its own, which must not be there.
+pub fn export_header(data: &Device, path: &Path, header: &Path) -> Result<(), Failure> {
+    let backup = header_backup(data).map_err(|error| Failure::from(error).at(path))?;
+    let failed = |error| Failure::from(error).at(header);
+    let file = NewFile::create(header, backup.len() as u64).map_err(failed)?;
+    file.device().write_at(0, &backup).and_then(|()| file.device().flush()).map_err(failed)?;
+    file.appear().map_err(failed)
+}
+
+/// Asks before a volume becomes plaintext whose header is kept elsewhere meanwhile.
+pub fn confirm_decryption(path: &Path, header: &Path, output: &Output) -> Result<(), Failure> {
+    output.confirm(&format!(
+        "{} becomes plaintext; until that is done it can't be read without {}",
+        path.display(),
+        header.display()
+    ))
+}
+
+pub fn decrypt_options(args: &ReencryptArgs) -> Result<DecryptOptions, Failure> {
     Ok(DecryptOptions {
         resilience: resilience(&args.zones),
         hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,
@@ -524,7 +534,7 @@ fn encrypt_detached(
     if args.in_place.reduce_device_size.is_some() {
         return Err(Failure::parameters("with --header the data stays where it is: nothing is reduced"));
     }
-    confirm_part(&args.in_place.zones, output)?;
+    confirm_part(args.in_place.zones.device_size, output)?;
     let path = &args.source;
     options.format.data_offset = args.in_place.data_offset.filter(|offset| *offset > 0);
     let (from, header_size) = match options.format.data_offset {
@@ -698,7 +708,7 @@ fn resume(
     let stop = Stop::on_signals()?;
     let mut rewriting = given.with(path, output, |keys| luks2.resume_reencryption_with(devices, keys))?;
     if let Some(part) = zones.device_size {
-        confirm_part(zones, output)?;
+        confirm_part(Some(part), output)?;
         rewriting.limit_to(part).map_err(at)?;
     }
     rewrite(rewriting, path, zones, None, &stop, output)?;
@@ -858,8 +868,8 @@ fn encrypt_options(args: &EncryptArgs) -> Result<EncryptOptions, Failure> {
 }
 
 /// What lies behind a part has no key afterwards.
-fn confirm_part(zones: &ZoneArgs, output: &Output) -> Result<(), Failure> {
-    match zones.device_size {
+pub fn confirm_part(part: Option<u64>, output: &Output) -> Result<(), Failure> {
+    match part {
         Some(part) => output.confirm(&format!(
             "what lies behind the first {part} bytes of the data can't be read afterwards"
         )),

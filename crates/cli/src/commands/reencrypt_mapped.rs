@@ -9,22 +9,24 @@ use atrest_engine::{Access, ReencryptionLock};
 use atrest_format::luks2::{ReencryptMode, SegmentKind, SegmentSize};
 use atrest_open::{Device, Held};
 use atrest_volume::luks2::Luks2;
-use atrest_volume::luks2::reencrypt::{ReencryptKeys, Rewriting, SegmentKeys, Zone};
+use atrest_volume::luks2::reencrypt::{ReencryptError, ReencryptKeys, Rewriting, SegmentKeys, Zone};
 use atrest_volume::{
-    Devices, LockedVolume, Protection, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
+    Credential, Devices, LockedVolume, Protection, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
 };
 use serde_json::json;
 
 use super::bulk::Stop;
 use super::options;
 use super::reencrypt::{
-    Given, begin_reencryption, begun_only, detached, is_marked, not_luks2, rewrite_beside,
+    Given, begin_reencryption, begun_only, confirm_decryption, confirm_part, decrypt_options, detached,
+    export_header, is_marked, not_luks2, rewrite_beside,
 };
-use super::target::{forget_failed_writes, no_header, open_device};
+use super::target::{forget_failed_writes, no_header, open_device, with_passphrase};
 use crate::args::bulk::EncryptArgs;
 use crate::args::reencrypt::{ReencryptArgs, ZoneArgs};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
+use crate::secrets::{self, Source};
 
 /// The mapping of a path, or the one of that name. Where a name is that of a mapping, and of a file that is something else, nobody
 /// guesses.
@@ -47,13 +49,21 @@ fn ambiguous(name: &str) -> Failure {
 }
 
 pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Result<(), Failure> {
-    if args.zones.device_size.is_some() {
-        return Err(Failure::parameters("a part of a mapping can't be re-encrypted: all of it is open"));
+    // cannot overflow: the kernel counts bytes in 64 bits, too.
+    let size = mapping.sectors.saturating_mul(512);
+    if args.zones.device_size.is_some_and(|asked| asked != size) {
+        return Err(Failure::parameters(format!("{} has {size} bytes, and all of it is open", mapping.name))
+            .hint("--device-size can name no other size; `atrest resize` changes the mapping's"));
     }
     if args.reduce_device_size.is_some() {
         return Err(
             Failure::parameters("the data of a mapping can't move: it is open").hint("close it first")
         );
+    }
+    if let Some(header) = args.header.as_deref().filter(|header| header.symlink_metadata().is_err())
+        && args.decrypt
+    {
+        return decrypt_over_header(args, mapping, header, output);
     }
     let path = mapping.source();
     let at = |failure: Failure| failure.at(path);
@@ -81,10 +91,7 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
             Left::CutOff if args.resume || args.resume_if_begun => {
                 return settle(&given, mapping, luks2, devices, &stop, output);
             }
-            Left::CutOff => {
-                return Err(at(Failure::parameters("a re-encryption of it was cut off in its last step"))
-                    .hint("--resume lets it go on"));
-            }
+            Left::CutOff => return Err(at(cut_off())),
         }
     }
     let begun = match is_marked(&locked) {
@@ -97,11 +104,13 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
         }
         false if args.decrypt && (header.is_none() || !begins_at_the_start(luks2)) => {
             return Err(at(Failure::parameters(
-                "a volume with its header in front of the data is decrypted while it is closed",
-            )));
+                "with this header, which lies elsewhere already, the volume is decrypted while it is closed",
+            )
+            .hint("close it first; or name a file that is not there yet, to which the header in front of the data goes")));
         }
         false if args.decrypt => {
             check_can_follow(args, mapping, luks2, &data, None)?;
+            let args = &of_part(args, part(luks2, &data, size));
             let (begun, passphrase) = super::reencrypt::begin_decryption(args, luks2, devices, output)?;
             drop(begun);
             Some(passphrase)
@@ -110,6 +119,7 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
             check_sector_size(args.sector_size, mapping)?;
             let trial = trial(args, mapping)?;
             check_can_follow(args, mapping, luks2, &data, Some(&trial))?;
+            let args = &of_part(args, part(luks2, &data, size));
             let (begun, passphrase) = begin_reencryption(args, &locked, luks2, devices, output)?;
             drop(begun);
             Some(passphrase)
@@ -117,7 +127,7 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
     };
     let read = Luks2::read(devices.header).map_err(|error| at(error.into()))?;
     let resume = |keys: ReencryptKeys<'_>| read.resume_reencryption_for_kernel(devices, keys);
-    let (rewriting, old, new) = match &begun {
+    let (mut rewriting, old, new) = match &begun {
         Some(passphrase) => {
             let keys = ReencryptKeys { volume_keys: &given.volume_keys, passphrase: passphrase.as_ref() };
             resume(keys).map_err(|error| at(error.into()))?
@@ -127,7 +137,100 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
     if args.init_only {
         return begun_only(&rewriting, path, output);
     }
+    if size < rewriting.total() {
+        // Asked already where it has begun just now.
+        confirm_part(begun.is_none().then_some(size), output)?;
+        rewriting.limit_to(size).map_err(|error| at(error.into()))?;
+    }
     go_on(mapping, rewriting, Keys { old, new }, args.header.as_deref(), &args.zones, &stop, output)
+}
+
+/// Begins to decrypt a volume whose header lies in front of its data, and goes on with it. The header goes to a file, and the head of the
+/// data over it while all I/O of the mapping waits.
+fn decrypt_over_header(
+    args: &ReencryptArgs,
+    mapping: &Mapping,
+    header_path: &Path,
+    output: &Output,
+) -> Result<(), Failure> {
+    let path = mapping.source();
+    let at = |failure: Failure| failure.at(path);
+    forget_failed_writes(path);
+    let data = open_device(path, Access::ReadWrite)?;
+    let locked = LockedVolume::read(&data).map_err(|error| at(no_header(error, &data)))?;
+    let Some(luks2) = locked.luks2() else { return Err(at(not_luks2())) };
+    dm::check_volume(mapping, luks2.uuid())?;
+    let lock = ReencryptionLock::take(luks2.uuid());
+    let lock = lock.map_err(|cause| at(Failure::new(Code::Device, cause)))?;
+    let _lock = lock.ok_or_else(|| at(UnlockError::ReencryptionRuns.into()))?;
+    if is_marked(&locked) {
+        return Err(at(ReencryptError::InProgress.into()));
+    }
+    match dm::left(mapping)? {
+        Left::Whole => {}
+        Left::Suspended => return Err(DmError::Suspended { name: mapping.name.clone() }.into()),
+        Left::CutOff => return Err(at(cut_off())),
+    }
+    if part(luks2, &data, mapping.sectors * 512).is_some() {
+        return Err(at(Failure::parameters(
+            "all data of it moves, and the mapping shows a part of it alone",
+        )
+        .hint("`atrest resize` without a size lets it show all")));
+    }
+    check_can_follow(args, mapping, luks2, &data, None)?;
+    let options = decrypt_options(args)?;
+    confirm_decryption(path, header_path, output)?;
+    let stop = Stop::on_signals()?;
+    // What opens nothing must leave no file behind.
+    let key = match args.volume_key_file.as_deref() {
+        Some(file) => secrets::read_volume_key(file, output)?,
+        None => with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
+            luks2.volume_key(&data, passphrase, args.key_slot).map(|(_, key)| key)
+        })?,
+    };
+    let unlock = UnlockOptions { keep_key: true, ..UnlockOptions::default() };
+    let volume = luks2.unlock_with_key(Devices::together(&data), &key, &unlock);
+    let volume = volume.map_err(|error| at(error.into()))?;
+    export_header(&data, path, header_path)?;
+    let header = open_device(header_path, Access::ReadWrite)?;
+    let devices = Devices::detached(&header, &data);
+    let _held = stop.hold();
+    let paused = dm::pause(mapping, &volume)?;
+    if let Err(error) = luks2.begin_decryption(devices, Credential::VolumeKey(&key), &options) {
+        // Where the header does not say that it has begun, the data is where it was.
+        if LockedVolume::read(devices.header).is_ok_and(|now| !is_marked(&now)) {
+            paused.go_on()?;
+        }
+        return Err(at(error.into()));
+    }
+    let keys = [key];
+    let read = Luks2::read(devices.header).map_err(|error| at(error.into()))?;
+    let resumed = read.resume_reencryption_for_kernel(devices, ReencryptKeys::of_volume_keys(&keys));
+    let (rewriting, old, new) = resumed.map_err(|error| at(error.into()))?;
+    let keys = Keys { old, new };
+    if args.init_only {
+        drop(Remapped::new(&mapping.name, &rewriting, keys, Some(header_path))?);
+        return begun_only(&rewriting, path, output);
+    }
+    go_on(mapping, rewriting, keys, Some(header_path), &args.zones, &stop, output)
+}
+
+fn cut_off() -> Failure {
+    Failure::parameters("a re-encryption of it was cut off in its first or its last step")
+        .hint("--resume lets it go on")
+}
+
+/// What is asked for, of so many bytes from the beginning alone. A beginning that leaves the data to somebody else is of all of it: the
+/// mapping may have another size then.
+fn of_part(args: &ReencryptArgs, part: Option<u64>) -> ReencryptArgs {
+    let mut args = args.clone();
+    args.zones.device_size = part.filter(|_| !args.init_only);
+    args
+}
+
+/// The bytes of a mapping of `size` bytes, if its volume has more data than that.
+fn part(luks2: &Luks2, data: &Device, size: u64) -> Option<u64> {
+    data_size(luks2, data).is_some_and(|all| size < all).then_some(size)
 }
 
 /// Whoever re-encrypted it was killed when all was done but to let the mapping go on.
@@ -163,7 +266,7 @@ fn settle(
     let name = &mapping.name;
     output.done(
         &json!({ "name": name, "reencryption": "done" }),
-        &format!("{name}: all was done, and it goes on"),
+        &format!("{name} goes on, and no re-encryption of it is in progress"),
     )
 }
 
@@ -292,17 +395,27 @@ fn check_can_follow(
     data: &Device,
     new: Option<&Trial>,
 ) -> Result<(), Failure> {
-    let [segment] = luks2.metadata().segments() else { return Ok(()) };
-    let size = match (segment.size, &segment.kind) {
-        (SegmentSize::Fixed(size), _) => size,
+    if let Some(digest) = luks2.metadata().digest_of_segment(0) {
+        dm::check_key(mapping, luks2.uuid(), digest.id)?;
+    }
+    let Some(all) = data_size(luks2, data) else { return Ok(()) };
+    // A part of it can be shown, and then that is what can follow.
+    let size = all.min(mapping.sectors * 512);
+    Ok(dm::check_can_follow(mapping, size, args.header.as_deref(), new)?)
+}
+
+/// The bytes of data of a volume that is one segment.
+fn data_size(luks2: &Luks2, data: &Device) -> Option<u64> {
+    let [segment] = luks2.metadata().segments() else { return None };
+    match (segment.size, &segment.kind) {
+        (SegmentSize::Fixed(size), _) => Some(size),
         (SegmentSize::Dynamic, SegmentKind::Crypt { sector_size, .. }) => {
             // intended: a device that ends before its data begins holds none, and has no mapping of this size.
             let room = data.size().saturating_sub(segment.offset);
-            room - room % u64::from(*sector_size).max(512)
+            Some(room - room % u64::from(*sector_size).max(512))
         }
-        _ => return Ok(()),
-    };
-    Ok(dm::check_can_follow(mapping, size, args.header.as_deref(), new)?)
+        _ => None,
+    }
 }
 
 /// Of a re-encryption that has begun: the sector size afterwards.
