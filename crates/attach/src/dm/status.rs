@@ -299,7 +299,7 @@ mod tests {
             line: if kind == "crypt" { b"aes-xts-plain64 - 0 7:1 8" } else { b"7:1 8" },
         };
         let cipher = |kind: &str, targets: &[&'static str]| {
-            let targets: Vec<Target<'_>> = targets.iter().map(|kind| target(*kind)).collect();
+            let targets: Vec<Target<'_>> = targets.iter().map(|kind| target(kind)).collect();
             line_of(kind, &targets).map(|line| line.expect("a line").cipher.to_owned())
         };
         let (aes, none) = (Some(String::from("aes-xts-plain64")), Some(String::from("none")));

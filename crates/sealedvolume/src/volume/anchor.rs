@@ -19,7 +19,7 @@ pub(crate) struct Anchor {
     inner: Mutex<Inner>,
     /// Nothing more is written.
     stopped: AtomicBool,
-    /// Number of the newest log object that the record names. Without a trusted store it counts as each that is stored.
+    /// Number of the newest log object that the record names. Without a trusted store there is none.
     reached: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl Anchor {
         every: NonZeroU32,
         (format, session): (FormatId, [u8; 12]),
     ) -> Self {
-        let reached = AtomicU64::new(if trusted.is_some() { 0 } else { u64::MAX });
+        let reached = AtomicU64::new(0);
         let inner = Mutex::new(Inner { trusted, journal, anchored: None, flushes: 0, unsure: false });
         Self { format, session, every, inner, stopped: AtomicBool::new(false), reached }
     }

@@ -52,6 +52,8 @@ pub(crate) struct Journal {
     pub(crate) applied: Point,
     /// A log object with changes that no record has: a flush waits until it is stored, and records until it is anchored.
     pub(crate) owed: Option<u64>,
+    /// A half was begun anew: what is in the batch is to be stored soon, so that the other half is free when this one is full.
+    pub(crate) is_half_full: bool,
     pub(super) keys: JournalKeys,
     pub(super) half_len: u64,
     /// Which half is written, the number of its first record, and from which of its bytes on.
@@ -150,6 +152,7 @@ impl Journal {
                 return Ok(false);
             }
             self.begin_half()?;
+            self.is_half_full = true;
         }
         self.put(&bytes, after)?;
         (self.applied, self.empty) = (after, None);

@@ -68,6 +68,13 @@ impl SealedVolume {
         let (number, oldest) = {
             let mut core = self.core()?;
             let is_recorded = core.record_batch(uploads)?;
+            if let Some(journal) = &mut core.writer()?.journal
+                && journal.is_half_full
+                && uploads.has_room()
+            {
+                journal.is_half_full = false;
+                core.seal_batch()?;
+            }
             let writer = core.writer()?;
             let oldest = [uploads.oldest(), writer.batch.since()].into_iter().flatten().min();
             match &writer.journal {
