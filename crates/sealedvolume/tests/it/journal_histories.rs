@@ -229,11 +229,17 @@ impl World {
                 Err(error) => panic!("an error without a cause: {error:?}"),
             }
         }
-        let floor = match with {
-            _ if caused && !self.trusted => 0,
-            Use::Forgo => self.stored,
-            Use::With | Use::Without => self.flushed,
-        };
+        if caused && !self.trusted {
+            // Whoever has store and journal may show one beside an older one of the other. Each block was written so all the same.
+            for (block, held) in state.iter().enumerate() {
+                assert!(self.states.iter().any(|had| had[block] == *held), "block {block} never held {held}");
+            }
+            // What is shown next may be any of them again.
+            self.states.push(state);
+            (self.flushed, self.stored) = (self.states.len() - 1, 0);
+            return true;
+        }
+        let floor = if with == Use::Forgo { self.stored } else { self.flushed };
         let found = self.states.iter().rposition(|had| *had == state);
         let found = found.unwrap_or_else(|| {
             panic!(
@@ -246,12 +252,7 @@ impl World {
             "opened {with:?} at change {found} of {}, and {floor} was flushed",
             self.states.len() - 1
         );
-        if caused && !self.trusted {
-            // What is shown next may be any of them again.
-            self.states.push(state);
-        } else {
-            self.states.truncate(found + 1);
-        }
+        self.states.truncate(found + 1);
         self.flushed = self.states.len() - 1;
         self.stored = self.stored.min(self.flushed);
         true
