@@ -156,7 +156,8 @@ while read -r name kind; do
     done
     status=0
     wait $process 2> /dev/null || status=$?
-    [ $kills -ge $most ] || [ $status = 0 ] || fail "$name: status $status after $kills kills"
+    # The last kill may have come when all was done, and nothing was left to go on with.
+    [ $kills -ge $most ] || [ $status = 0 ] || grep -q "no re-encryption" /tmp/out || fail "$name: status $status after $kills kills"
     if [ $kills -ge $most ]; then
         $ours reencrypt -q --resume-only --active-name volume $header --key-file /share/key > /tmp/out 2>&1 || grep -q "no re-encryption\|neither a process" /tmp/out || fail "$name: not gone on with after a kill"
     fi

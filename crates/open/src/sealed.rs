@@ -197,7 +197,9 @@ impl JournalFile {
                 return Ok(OpenJournal { device: Arc::new(device), made: None });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(SealedError::Journal(error.raw_os_error().map_or(Cause::Gone, Cause::Os))),
+            Err(error) => {
+                return Err(SealedError::Journal(error.raw_os_error().map_or(Cause::Gone, Cause::Os)));
+            }
         }
         let device = FileDevice::create(&self.path, self.size).map_err(at)?;
         let journal = OpenJournal { device: Arc::new(device), made: Some(self.path.clone()) };

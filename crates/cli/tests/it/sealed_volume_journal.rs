@@ -81,7 +81,8 @@ fn flushes_go_on_while_the_server_is_gone_and_outlive_a_kill() {
     rig.proxy.answer(Manner::Usual);
 
     // Nobody passes over what only the journal has.
-    for words in [&["ls", &rig.url][..], &["decrypt", &rig.url, "out"], &["snapshot", "add", &rig.url, "one"]] {
+    for words in [&["ls", &rig.url][..], &["decrypt", &rig.url, "out"], &["snapshot", "add", &rig.url, "one"]]
+    {
         let refused = rig.run(words);
         assert!(refused.stderr.contains("journal"), "{words:?}: {}", refused.stderr);
         assert!(refused.stderr.contains("--without-journal"), "{words:?}: {}", refused.stderr);
@@ -134,7 +135,9 @@ fn a_journal_is_made_for_a_volume_that_opens_and_belongs_to_it_alone() {
     // Another volume does not take it.
     let url = format!("file://{}", rig.scratch.path("vol").display());
     let other = ["--key-file", "key"];
-    rig.scratch.atrest(&[&["format", &url, "--type", "sealed", "--size", "64M"], &other[..], &CHEAP].concat()).ok();
+    rig.scratch
+        .atrest(&[&["format", &url, "--type", "sealed", "--size", "64M"], &other[..], &CHEAP].concat())
+        .ok();
     let other = [&["open", &url, "--nbd", "--daemon", "--name", "other"], &other[..], &JOURNAL].concat();
     let refused = rig.scratch.atrest(&other);
     assert!(refused.stderr.contains("another volume"), "{}", refused.stderr);
