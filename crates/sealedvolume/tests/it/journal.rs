@@ -331,6 +331,46 @@ fn a_writer_that_was_fenced_flushes_nothing_to_its_journal() {
     assert_eq!(first.flush().expect_err("it is fenced").cause, Cause::EarlierFlushFailed);
 }
 
+/// Two journals of one volume: one that is empty does not stand for the one that flushes are in.
+#[test]
+fn another_journal_of_the_volume_is_not_the_one_that_is_needed() {
+    let rig = Rig::new();
+    rig.open().expect("it opens").close().expect("it is closed");
+    let empty = rig.disk.bytes();
+    rig.disk.put(&vec![0; empty.len()]);
+    let volume = rig.open().expect("it opens");
+    write(&volume, 1, 1);
+    volume.flush().expect("a flush");
+    drop(volume);
+    let needed = rig.disk.bytes();
+    rig.disk.put(&empty);
+    assert_eq!(rig.open().err(), Some(OpenError::JournalNeeded));
+    assert!(rig.disk.bytes() == empty, "it was written to");
+    rig.disk.put(&needed);
+    assert_eq!(byte(&rig.open().expect("it opens"), 1), 1);
+}
+
+/// Each opening takes room in the journal, also one that comes to nothing. However many there are, one that succeeds finds room.
+#[test]
+fn openings_that_come_to_nothing_do_not_use_the_journal_up() {
+    let rig = Rig::new();
+    let volume = rig.open().expect("it opens");
+    rig.shut(true);
+    let mut value = 0;
+    while volume.flush().is_ok() {
+        value += 1;
+        write(&volume, 1, value);
+    }
+    drop(volume);
+    for _ in 0..40 {
+        assert!(rig.open().is_err(), "nothing can be stored");
+    }
+    rig.shut(false);
+    let volume = rig.open().expect("it opens");
+    assert_eq!(byte(&volume, 1), value - 1, "the last one was not flushed");
+    volume.close().expect("it is closed");
+}
+
 /// Whoever goes on without the journal gives up what only it holds. It is not overwritten by mistake, and not replayed later.
 #[test]
 fn what_was_given_up_stays_in_the_journal_until_somebody_says_that_it_goes() {
