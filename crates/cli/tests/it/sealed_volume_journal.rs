@@ -125,6 +125,8 @@ fn a_journal_is_made_for_a_volume_that_opens_and_belongs_to_it_alone() {
     std::fs::remove_file(rig.scratch.path("journal")).expect("it goes");
     let refused = open(&[&OPTIONS[..], &["--journal", "."]].concat());
     assert!(refused.stderr.contains("regular file"), "{}", refused.stderr);
+    let refused = open(&[&OPTIONS[..], &["--journal", "missing/journal"]].concat());
+    assert!(refused.stderr.contains("No such file or directory\n"), "{}", refused.stderr);
 
     rig.open().ok();
     let (export, process) = rig.export();

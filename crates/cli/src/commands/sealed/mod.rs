@@ -26,7 +26,7 @@ use super::target::RESTORE;
 use super::unlock::{Use, open_if};
 use crate::args::open::{JournalArgs, UnlockArgs};
 use crate::args::secrets::SecretArgs;
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, numberless};
 use crate::flash_errors::of_trusted;
 use crate::output::Output;
 
@@ -158,6 +158,11 @@ impl From<SealedError> for Failure {
                 .hint("name the store by its URL: file:///path or s3://BUCKET/PREFIX"),
             SealedError::Journal(Cause::Busy) => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
+            SealedError::Journal(Cause::Os(errno)) => {
+                let told = std::io::Error::from_raw_os_error(errno).to_string();
+                Self::new(Code::Device, format!("the journal can't be opened: {}", numberless(&told).0))
+                    .hint("--journal names a file in a directory that is there, on a disk with room for it")
+            }
             SealedError::JournalKind => Self::parameters(error).hint("name a file that does not exist yet"),
             SealedError::Open(error) => error.into(),
             SealedError::Volume(error) => error.into(),
