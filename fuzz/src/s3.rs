@@ -1,6 +1,6 @@
 //! What a server of S3 answers: HTTP, and the XML in it.
 
-use atrest_s3::untrusted::{answer, page};
+use atrest_cloud::untrusted::{answer, page};
 
 /// Bytes of a body that are asked for.
 const MOST: usize = 4096;

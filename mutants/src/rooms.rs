@@ -31,7 +31,7 @@ pub const ROOMS: &[Room] = &[
     Room { path: "crates/flash", tests: &["atrest-flash", "atrest-capi"] },
     Room { path: "crates/keyvalue", tests: &["atrest-keyvalue"] },
     Room { path: "crates/sealedvolume", tests: &["atrest-sealedvolume"] },
-    Room { path: "crates/s3", tests: &["atrest-s3"] },
+    Room { path: "crates/cloud", tests: &["atrest-cloud"] },
     Room { path: "crates/tree", tests: &["atrest-tree", "atrest-cli"] },
     Room { path: "crates/bootimage/src/fit", tests: &["atrest-bootimage", "atrest-cli"] },
     Room { path: "crates/attach/src/nbd", tests: &["atrest-attach", "atrest-cli"] },

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "cloud")]
+use atrest_cloud::{CloudError, Location};
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, StoreRequests};
 use atrest_engine::{Access as FileAccess, DiskError, FileDevice};
-#[cfg(feature = "s3")]
-use atrest_s3::{Location, S3Error, S3Store, Settings as S3Settings};
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{Keys, Kind};
 use atrest_sealedvolume::header::HeaderObject;
@@ -25,7 +25,7 @@ use atrest_volume::SealedKey;
 use crate::device::store_scheme;
 
 /// Requests at once over a network: 8 log objects of 8 MiB, or as many ranges of 1 MiB.
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).expect("it is not 0");
 /// Blocks that are kept of what was read over a network: 20 MiB, of which 8 are what is fetched ahead.
 const CACHED_BLOCKS: usize = 5120;
@@ -40,16 +40,16 @@ pub fn is_meant(path: &Path) -> bool {
 pub enum Place {
     /// A directory.
     Directory(PathBuf),
-    /// A prefix in a bucket of S3.
-    #[cfg(feature = "s3")]
-    S3(Location),
+    /// A prefix in a store of a cloud.
+    #[cfg(feature = "cloud")]
+    Cloud(Location),
 }
 
 impl Place {
-    /// Reads `file://` and an absolute path, in which nothing is encoded, or `s3://BUCKET/PREFIX`.
+    /// Reads `file://` and an absolute path, in which nothing is encoded, or the URL of a cloud ([`Location`]).
     ///
     /// # Errors
-    /// [`SealedError::Url`] or [`SealedError::S3`] for one that names nothing, [`SealedError::Scheme`] for one of another kind.
+    /// [`SealedError::Url`] or [`SealedError::Cloud`] for one that names nothing, [`SealedError::Scheme`] for one of another kind.
     pub fn parse(url: &Path) -> Result<Self, SealedError> {
         match store_scheme(url) {
             Some("file") => {
@@ -59,8 +59,8 @@ impl Place {
                     _ => Err(SealedError::Url),
                 }
             }
-            #[cfg(feature = "s3")]
-            Some("s3") => Ok(Self::S3(Location::parse(url.to_str().ok_or(S3Error::Url)?)?)),
+            #[cfg(feature = "cloud")]
+            Some(_) => Ok(Self::Cloud(Location::parse(url.to_str().ok_or(CloudError::Url)?)?)),
             _ => Err(SealedError::Scheme),
         }
     }
@@ -69,20 +69,20 @@ impl Place {
     fn parallel(&self) -> NonZeroUsize {
         match self {
             Self::Directory(_) => NonZeroUsize::MIN,
-            #[cfg(feature = "s3")]
-            Self::S3(_) => AT_ONCE,
+            #[cfg(feature = "cloud")]
+            Self::Cloud(_) => AT_ONCE,
         }
     }
 
-    /// The store there. In a directory, which must be there, nothing is made or removed until an object is stored. Of S3 nothing is asked yet.
+    /// The store there. In a directory, which must be there, nothing is made or removed until an object is stored. Of a cloud nothing is asked yet.
     ///
     /// # Errors
-    /// [`SealedError::Store`] if there is no such directory, [`SealedError::S3`] without usable settings and credentials.
+    /// [`SealedError::Store`] if there is no such directory, [`SealedError::Cloud`] without usable settings and credentials.
     pub fn store(&self) -> Result<Arc<dyn ObjectStore>, SealedError> {
         Ok(match self {
             Self::Directory(path) => Arc::new(DirectoryStore::to_read(path)?),
-            #[cfg(feature = "s3")]
-            Self::S3(at) => Arc::new(S3Store::open(at, S3Settings::from_environment()?)?),
+            #[cfg(feature = "cloud")]
+            Self::Cloud(at) => at.open()?,
         })
     }
 }
@@ -364,9 +364,9 @@ pub enum SealedError {
     Url,
     /// The URL is of a kind of store that is not known here.
     Scheme,
-    /// The settings for S3, or its URL.
-    #[cfg(feature = "s3")]
-    S3(S3Error),
+    /// The settings for a cloud, or its URL.
+    #[cfg(feature = "cloud")]
+    Cloud(CloudError),
     /// The store does not answer.
     Store(StoreError),
     /// The store has no header.
@@ -395,10 +395,13 @@ impl From<StoreError> for SealedError {
     }
 }
 
-#[cfg(feature = "s3")]
-impl From<S3Error> for SealedError {
-    fn from(error: S3Error) -> Self {
-        Self::S3(error)
+#[cfg(feature = "cloud")]
+impl From<CloudError> for SealedError {
+    fn from(error: CloudError) -> Self {
+        match error {
+            CloudError::Scheme => Self::Scheme,
+            error => Self::Cloud(error),
+        }
     }
 }
 
@@ -418,14 +421,14 @@ impl fmt::Display for SealedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url => f.write_str("the URL of a directory is file:// and an absolute path"),
-            #[cfg(feature = "s3")]
+            #[cfg(feature = "cloud")]
             Self::Scheme => f.write_str(
                 "stores of objects are directories (file:///path) and buckets of S3 (s3://BUCKET/PREFIX)",
             ),
-            #[cfg(not(feature = "s3"))]
+            #[cfg(not(feature = "cloud"))]
             Self::Scheme => f.write_str("stores of objects are directories here (file:///path)"),
-            #[cfg(feature = "s3")]
-            Self::S3(error) => error.fmt(f),
+            #[cfg(feature = "cloud")]
+            Self::Cloud(error) => error.fmt(f),
             Self::Store(error) => write!(f, "the store can't be read: {error}"),
             Self::NoHeader => f.write_str("no sealed volume is there: the store has no header object"),
             Self::CutHeader => f.write_str("the header object in the store is cut off"),

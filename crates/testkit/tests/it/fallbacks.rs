@@ -32,7 +32,7 @@ const CRATES: &[(&str, usize)] = &[
     ("littlefs", 0),
     ("open", 0),
     ("probe", 0),
-    ("s3", 0),
+    ("cloud", 0),
     ("secret", 0),
     ("fido2", 0),
     ("tpm", 0),

@@ -119,7 +119,7 @@ pub(super) fn look(place: &Place) -> Result<(), Failure> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(Failure::io(&error)),
         },
-        Place::S3(_) => {
+        Place::Cloud(_) => {
             let store = place.store()?;
             for kind in [Kind::Header, Kind::Log, Kind::Map, Kind::Checkpoint] {
                 if !store.list_after(kind, None)?.is_empty() {

@@ -10,12 +10,12 @@ mod space;
 use std::path::Path;
 use std::time::Duration;
 
+use atrest_cloud::CloudError;
 use atrest_device::{Cause, LockMode};
 use atrest_engine::TrustedFile;
 use atrest_engine::flash::FlashOpenError;
 use atrest_open::Held;
 use atrest_open::sealed::{JournalFile, SealedError, SealedOptions};
-use atrest_s3::S3Error;
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::store::StoreError;
 use atrest_sealedvolume::volume::{Freshness, OpenError, Patience, VolumeError};
@@ -144,7 +144,7 @@ impl From<SealedError> for Failure {
                 Self::parameters(error).hint("file:///srv/volume names the directory /srv/volume")
             }
             SealedError::Scheme => Self::parameters(error),
-            SealedError::S3(error) => of_s3(error),
+            SealedError::Cloud(error) => of_cloud(error),
             SealedError::CutHeader => Self::new(Code::Device, error).hint(RESTORE),
             SealedError::Store(StoreError::Os(errno)) if errno == rustix::io::Errno::NOENT.raw_os_error() => {
                 Self::new(Code::Device, "the store's directory is not there")
@@ -195,12 +195,12 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Why S3 can't be asked.
-fn of_s3(error: S3Error) -> Failure {
+/// Why a cloud can't be asked.
+fn of_cloud(error: CloudError) -> Failure {
     match error {
-        S3Error::Url => Failure::parameters(error).hint("s3://disks/laptop names objects of the bucket disks that begin with laptop/"),
-        S3Error::Bucket => Failure::parameters(error).hint("as in s3://disks/laptop, where disks is the bucket"),
-        S3Error::NoCredentials | S3Error::NoProfile { .. } | S3Error::Unsupported { .. } => Failure::new(Code::Refused, error).hint(
+        CloudError::Url => Failure::parameters(error).hint("s3://disks/laptop names objects of the bucket disks that begin with laptop/"),
+        CloudError::Bucket => Failure::parameters(error).hint("as in s3://disks/laptop, where disks is the bucket"),
+        CloudError::NoCredentials | CloudError::NoProfile { .. } | CloudError::Unsupported { .. } => Failure::new(Code::Refused, error).hint(
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile that AWS_PROFILE names in ~/.aws/credentials",
         ),
         error => Failure::parameters(error),

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use atrest_secret::SecretBytes;
 
-use crate::S3Error;
-use crate::metadata::{self, Container};
+use crate::CloudError;
+use crate::s3::metadata::{self, Container};
 
 /// So long before they expire new ones are asked for.
 const EARLY: Duration = Duration::from_secs(5 * 60);
@@ -68,7 +68,7 @@ impl Current {
     }
 
     /// Those that are valid now.
-    pub(crate) fn credentials(&self) -> Result<Arc<Credentials>, S3Error> {
+    pub(crate) fn credentials(&self) -> Result<Arc<Credentials>, CloudError> {
         let fetched = match &self.source {
             Source::Fixed(credentials) => return Ok(credentials.clone()),
             Source::Container(_) | Source::Instance { .. } => &self.source,
@@ -90,7 +90,7 @@ impl Current {
             (Some(new), _) if new.are_printable() => Ok(last.insert(Arc::new(new)).clone()),
             // They hold for a few minutes yet.
             (_, Some(known)) if lives(known, Duration::ZERO) => Ok(known.clone()),
-            _ => Err(S3Error::NoCredentials),
+            _ => Err(CloudError::NoCredentials),
         }
     }
 }

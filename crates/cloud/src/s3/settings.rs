@@ -5,12 +5,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::credentials::{Credentials, Current, Source};
+use crate::CloudError;
+use crate::endpoint::Endpoint;
 use crate::http::Connector;
-use crate::metadata::Container;
-use crate::profile::{self, Profile};
+use crate::s3::credentials::{Credentials, Current, Source};
+use crate::s3::metadata::Container;
+use crate::s3::profile::{self, Profile};
+use crate::s3::url::S3Location;
 use crate::tls;
-use crate::{Location, S3Error};
 
 /// What a region may be made of, as it becomes a part of a host's name.
 const REGION: fn(u8) -> bool = |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -28,15 +30,6 @@ pub struct Settings {
     pub(crate) current: Current,
 }
 
-/// The beginning of a URL: a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Endpoint {
-    tls: bool,
-    /// Without the brackets of an IPv6 address.
-    host: String,
-    port: u16,
-}
-
 impl Settings {
     /// Reads settings as S3's tools do: first the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
     /// `AWS_REGION`, `AWS_DEFAULT_REGION`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, `AWS_CA_BUNDLE`), then the profile (`AWS_PROFILE`,
@@ -45,8 +38,8 @@ impl Settings {
     /// Nothing is asked over the network yet.
     ///
     /// # Errors
-    /// [`S3Error`] names the setting or file that can't be used.
-    pub fn from_environment() -> Result<Self, S3Error> {
+    /// [`CloudError`] names the setting or file that can't be used.
+    pub fn from_environment() -> Result<Self, CloudError> {
         Self::read(&|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
@@ -54,7 +47,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`from_environment`](Self::from_environment).
-    pub fn read(environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, S3Error> {
+    pub fn read(environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, CloudError> {
         let first = |names: &[&str]| names.iter().find_map(|name| environment(name));
         let (shared, config) = profiles(environment)?;
         let of_profile =
@@ -62,18 +55,18 @@ impl Settings {
 
         let endpoint =
             first(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]).or_else(|| of_profile("endpoint_url"));
-        let wrong = S3Error::Setting { name: "AWS_ENDPOINT_URL" };
+        let wrong = CloudError::Setting { name: "AWS_ENDPOINT_URL" };
         let endpoint = endpoint.map(|url| Endpoint::parse(&url).ok_or(wrong)).transpose()?;
         let region = first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).or_else(|| of_profile("region"));
         let region = region.unwrap_or_else(|| "us-east-1".into()); // intended: S3's own default.
         if region.is_empty() || !region.bytes().all(REGION) {
-            return Err(S3Error::Setting { name: "AWS_REGION" });
+            return Err(CloudError::Setting { name: "AWS_REGION" });
         }
         let path_style = match of_profile("s3.addressing_style").as_deref() {
             Some("path") => true,
             Some("virtual") => false,
             None | Some("auto") => endpoint.is_some(),
-            Some(_) => return Err(S3Error::Setting { name: "addressing_style" }),
+            Some(_) => return Err(CloudError::Setting { name: "addressing_style" }),
         };
         let authorities = environment("AWS_CA_BUNDLE").or_else(|| of_profile("ca_bundle")).map(PathBuf::from);
         let source = source(environment, &[&shared, &config], authorities.as_deref())?;
@@ -81,7 +74,7 @@ impl Settings {
     }
 
     /// The server of a bucket, what stands in the header `host`, and what the path of every object begins with.
-    pub(crate) fn server(&self, at: &Location) -> Result<(Connector, String, String), S3Error> {
+    pub(crate) fn server(&self, at: &S3Location) -> Result<(Connector, String, String), CloudError> {
         let of_aws = || Endpoint { tls: true, host: format!("s3.{}.amazonaws.com", self.region), port: 443 };
         let mut server = self.endpoint.clone().unwrap_or_else(of_aws); // intended: that of AWS.
         // A certificate for all buckets is for names without a further dot.
@@ -95,7 +88,7 @@ impl Settings {
         };
         let tls = if server.tls { Some(tls::config(self.authorities.as_deref())?) } else { None };
         let connector = Connector::new(&server.host, server.port, tls)
-            .ok_or(S3Error::Setting { name: "AWS_ENDPOINT_URL" })?;
+            .ok_or(CloudError::Setting { name: "AWS_ENDPOINT_URL" })?;
         Ok((connector, server.name(), base))
     }
 }
@@ -110,52 +103,8 @@ impl fmt::Debug for Settings {
     }
 }
 
-impl Endpoint {
-    /// `http://HOST[:PORT]` or `https://HOST[:PORT]`, with or without a slash at the end.
-    fn parse(url: &str) -> Option<Self> {
-        let (tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
-            (Some(rest), _) => (true, rest),
-            (None, Some(rest)) => (false, rest),
-            (None, None) => return None,
-        };
-        let rest = rest.strip_suffix('/').unwrap_or(rest); // intended: it may be left out.
-        let (host, port) = match rest.strip_prefix('[') {
-            Some(rest) => {
-                let (host, port) = rest.split_once(']')?;
-                host.parse::<std::net::Ipv6Addr>().ok()?;
-                (host, if port.is_empty() { None } else { Some(port.strip_prefix(':')?) })
-            }
-            None => match rest.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (rest, None),
-            },
-        };
-        let in_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
-        let fine = !host.is_empty() && host.bytes().all(in_name);
-        let port = match port {
-            Some(port) => port.parse().ok().filter(|port| *port != 0)?,
-            None if tls => 443,
-            None => 80,
-        };
-        fine.then(|| Self { tls, host: host.into(), port })
-    }
-
-    fn is_address(&self) -> bool {
-        self.host.parse::<std::net::IpAddr>().is_ok()
-    }
-
-    /// As it stands in a URL, without the port that everybody knows.
-    fn name(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        match (self.tls, self.port) {
-            (true, 443) | (false, 80) => host,
-            (_, port) => format!("{host}:{port}"),
-        }
-    }
-}
-
 /// What the two files say of the profile that is meant.
-fn profiles(environment: &dyn Fn(&str) -> Option<String>) -> Result<(Profile, Profile), S3Error> {
+fn profiles(environment: &dyn Fn(&str) -> Option<String>) -> Result<(Profile, Profile), CloudError> {
     let home = environment("HOME").map(PathBuf::from);
     let path = |variable: &str, name: &str| {
         environment(variable)
@@ -175,7 +124,7 @@ fn profiles(environment: &dyn Fn(&str) -> Option<String>) -> Result<(Profile, Pr
     }
     let config = of(path("AWS_CONFIG_FILE", "config"), &headings)?;
     if asked.is_some() && shared.is_none() && config.is_none() {
-        return Err(S3Error::NoProfile { name });
+        return Err(CloudError::NoProfile { name });
     }
     Ok((shared.unwrap_or_default(), config.unwrap_or_default())) // intended: no file, no settings.
 }
@@ -185,46 +134,47 @@ fn source(
     environment: &dyn Fn(&str) -> Option<String>,
     profiles: &[&Profile],
     authorities: Option<&Path>,
-) -> Result<Source, S3Error> {
+) -> Result<Source, CloudError> {
     let fixed = |id: &str, secret: &str, token: Option<&str>, name| {
         let credentials = Credentials::new(id, secret.as_bytes(), token.map(str::as_bytes));
         match credentials.are_printable() {
             true => Ok(Source::Fixed(Arc::new(credentials))),
-            false => Err(S3Error::Setting { name }),
+            false => Err(CloudError::Setting { name }),
         }
     };
     if let Some(id) = environment("AWS_ACCESS_KEY_ID") {
         let name = "AWS_SECRET_ACCESS_KEY";
-        let secret = environment(name).ok_or(S3Error::Setting { name })?;
+        let secret = environment(name).ok_or(CloudError::Setting { name })?;
         return fixed(&id, &secret, environment("AWS_SESSION_TOKEN").as_deref(), "AWS_ACCESS_KEY_ID");
     }
     for profile in profiles {
         if let Some(id) = profile.setting("aws_access_key_id") {
             let name = "aws_secret_access_key";
-            let secret = profile.setting(name).ok_or(S3Error::Setting { name })?;
+            let secret = profile.setting(name).ok_or(CloudError::Setting { name })?;
             return fixed(id, secret, profile.setting("aws_session_token"), "aws_access_key_id");
         }
     }
     for name in ["role_arn", "credential_process", "sso_session", "sso_start_url", "web_identity_token_file"]
     {
         if profiles.iter().any(|profile| profile.setting(name).is_some()) {
-            return Err(S3Error::Unsupported { name });
+            return Err(CloudError::Unsupported { name });
         }
     }
     if environment("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() {
-        return Err(S3Error::Unsupported { name: "AWS_WEB_IDENTITY_TOKEN_FILE" });
+        return Err(CloudError::Unsupported { name: "AWS_WEB_IDENTITY_TOKEN_FILE" });
     }
     if let Some(container) = container(environment, authorities)? {
         return Ok(Source::Container(container));
     }
     match environment("AWS_EC2_METADATA_DISABLED") {
-        Some(value) if value.eq_ignore_ascii_case("true") => Err(S3Error::NoCredentials),
+        Some(value) if value.eq_ignore_ascii_case("true") => Err(CloudError::NoCredentials),
         _ => {
             let name = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
             let address = match environment(name) {
                 None => METADATA.into(),
                 Some(url) => {
-                    let at = Endpoint::parse(&url).filter(|at| !at.tls).ok_or(S3Error::Setting { name })?;
+                    let at =
+                        Endpoint::parse(&url).filter(|at| !at.tls).ok_or(CloudError::Setting { name })?;
                     format!("{}:{}", at.host, at.port)
                 }
             };
@@ -237,7 +187,7 @@ fn source(
 fn container(
     environment: &dyn Fn(&str) -> Option<String>,
     authorities: Option<&Path>,
-) -> Result<Option<Container>, S3Error> {
+) -> Result<Option<Container>, CloudError> {
     const RELATIVE: &str = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
     const FULL: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
     let (name, url) = match (environment(RELATIVE), environment(FULL)) {
@@ -245,7 +195,7 @@ fn container(
         (None, Some(url)) => (FULL, url),
         (None, None) => return Ok(None),
     };
-    let wrong = || S3Error::Setting { name };
+    let wrong = || CloudError::Setting { name };
     let after = url.find("://").map(|at| at + 3).ok_or_else(wrong)?;
     let (server, path) = match url[after..].find('/') {
         Some(at) => url.split_at(after + at),
@@ -263,7 +213,7 @@ fn container(
     const TOKEN_FILE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
     let authorization = match environment(TOKEN_FILE) {
         Some(path) => {
-            let read = std::fs::read_to_string(&path).map_err(|_| S3Error::File { path: path.into() })?;
+            let read = std::fs::read_to_string(&path).map_err(|_| CloudError::File { path: path.into() })?;
             Some(read.trim().to_owned())
         }
         None => environment("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
@@ -272,7 +222,7 @@ fn container(
         .as_ref()
         .is_some_and(|value| !value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '))
     {
-        return Err(S3Error::Setting { name: TOKEN_FILE });
+        return Err(CloudError::Setting { name: TOKEN_FILE });
     }
     Ok(Some(Container { connector, path: path.into(), authorization }))
 }

@@ -1,6 +1,6 @@
 //! `s3://BUCKET/PREFIX`.
 
-use crate::S3Error;
+use crate::CloudError;
 
 /// What the URL of a store on S3 begins with.
 pub(crate) const SCHEME: &str = "s3://";
@@ -10,20 +10,20 @@ const MAX_PREFIX: usize = 900;
 
 /// A bucket, and what the names of a volume's objects begin with in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct S3Location {
     pub(crate) bucket: String,
     /// Empty, or it ends with a slash.
     pub(crate) prefix: String,
 }
 
-impl Location {
+impl S3Location {
     /// Reads `s3://BUCKET`, `s3://BUCKET/PREFIX` or the same with a slash at the end. Nothing in it is encoded.
     ///
     /// # Errors
-    /// [`S3Error::Bucket`] if no bucket can have the name. [`S3Error::Url`] if it is another URL, or the prefix has an empty part, `.`, `..`, a control
+    /// [`CloudError::Bucket`] if no bucket can have the name. [`CloudError::Url`] if it is another URL, or the prefix has an empty part, `.`, `..`, a control
     /// character, or more than 900 bytes.
-    pub fn parse(url: &str) -> Result<Self, S3Error> {
-        let rest = url.strip_prefix(SCHEME).ok_or(S3Error::Url)?;
+    pub fn parse(url: &str) -> Result<Self, CloudError> {
+        let rest = url.strip_prefix(SCHEME).ok_or(CloudError::Url)?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, "")); // intended: no slash, no prefix.
         let prefix = prefix.strip_suffix('/').unwrap_or(prefix); // intended: the slash may be left out.
         let fine = |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
@@ -31,10 +31,10 @@ impl Location {
             || prefix.len() > MAX_PREFIX
             || !(prefix.is_empty() || prefix.split('/').all(fine))
         {
-            return Err(S3Error::Url);
+            return Err(CloudError::Url);
         }
         if !is_bucket(bucket) {
-            return Err(S3Error::Bucket);
+            return Err(CloudError::Bucket);
         }
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         Ok(Self { bucket: bucket.into(), prefix })
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_url_is_a_bucket_and_a_prefix() {
-        let of = |url: &str| Location::parse(url).map(|at| (at.bucket, at.prefix));
+        let of = |url: &str| S3Location::parse(url).map(|at| (at.bucket, at.prefix));
         assert_eq!(of("s3://disks"), Ok(("disks".into(), String::new())));
         assert_eq!(of("s3://disks/"), Ok(("disks".into(), String::new())));
         assert_eq!(of("s3://my.disks-1/a b/c"), Ok(("my.disks-1".into(), "a b/c/".into())));
@@ -77,11 +77,11 @@ mod tests {
             "gs://disks",
             &long,
         ] {
-            assert_eq!(of(bad), Err(S3Error::Url), "{bad:?}");
+            assert_eq!(of(bad), Err(CloudError::Url), "{bad:?}");
         }
         let buckets = ["ab", "Disks", "di_sks", "-disks", "disks-", "di..sks", "u@disks"];
         for url in &buckets.map(|bucket| format!("s3://{bucket}/a")) {
-            assert_eq!(of(url), Err(S3Error::Bucket), "{url}");
+            assert_eq!(of(url), Err(CloudError::Bucket), "{url}");
         }
     }
 }

@@ -3,10 +3,12 @@
 use core::fmt;
 use std::path::PathBuf;
 
-/// Why a store on S3 can't be spoken to.
+/// Why a store in a cloud can't be spoken to.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum S3Error {
+pub enum CloudError {
+    /// The URL is that of no cloud that is known here.
+    Scheme,
     /// The URL is not `s3://BUCKET` or `s3://BUCKET/PREFIX`.
     Url,
     /// No bucket can have the name.
@@ -37,9 +39,10 @@ pub enum S3Error {
     NoAuthorities,
 }
 
-impl fmt::Display for S3Error {
+impl fmt::Display for CloudError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Scheme => f.write_str("stores in clouds are buckets of S3 (s3://BUCKET/PREFIX)"),
             Self::Url => f.write_str("the URL of a store on S3 is s3://BUCKET/PREFIX"),
             Self::Bucket => f.write_str(
                 "no bucket can have this name: it has 3 to 63 small letters, digits, dots and dashes, and begins and ends with a letter or digit",
@@ -58,4 +61,4 @@ impl fmt::Display for S3Error {
     }
 }
 
-impl core::error::Error for S3Error {}
+impl core::error::Error for CloudError {}

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use atrest_sealedvolume::store::StoreError;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
@@ -86,6 +87,18 @@ impl From<io::Error> for HttpError {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Slow,
             _ => Self::Unreachable(error.raw_os_error()),
+        }
+    }
+}
+
+impl From<HttpError> for StoreError {
+    fn from(error: HttpError) -> Self {
+        match error {
+            HttpError::Unreachable(Some(errno)) => Self::Os(errno),
+            HttpError::Unreachable(None) | HttpError::Slow => Self::Silent,
+            HttpError::Untrusted => Self::Untrusted,
+            HttpError::Malformed => Self::Malformed,
+            HttpError::TooLong => Self::TooLong,
         }
     }
 }

@@ -4,19 +4,20 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
-use atrest_s3::{Location, S3Error, S3Store, Settings};
+use atrest_cloud::CloudError;
+use atrest_cloud::s3::{S3Location, S3Store, Settings};
 use atrest_testkit::Scratch;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
-fn read(pairs: Pairs<'_>) -> Result<Settings, S3Error> {
+fn read(pairs: Pairs<'_>) -> Result<Settings, CloudError> {
     Settings::read(&|name| {
         pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     })
 }
 
-fn open(pairs: Pairs<'_>, url: &str) -> Result<String, S3Error> {
-    S3Store::open(&Location::parse(url)?, read(pairs)?).map(|store| format!("{store:?}"))
+fn open(pairs: Pairs<'_>, url: &str) -> Result<String, CloudError> {
+    S3Store::open(&S3Location::parse(url)?, read(pairs)?).map(|store| format!("{store:?}"))
 }
 
 const KEY: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "hidden")];
@@ -39,11 +40,11 @@ fn a_bucket_is_in_the_name_of_the_host_or_in_the_path() {
     for bad in
         ["ftp://a", "http://", "http://a:0", "http://a:b", "http://a/path", "http://u@a", "a", "http://a b"]
     {
-        let wrong = Err(S3Error::Setting { name: "AWS_ENDPOINT_URL" });
+        let wrong = Err(CloudError::Setting { name: "AWS_ENDPOINT_URL" });
         assert_eq!(open(&[&KEY[..], &[("AWS_ENDPOINT_URL", bad)]].concat(), "s3://disks"), wrong, "{bad}");
     }
     let region = open(&[&KEY[..], &[("AWS_REGION", "eu/../x")]].concat(), "s3://disks");
-    assert_eq!(region, Err(S3Error::Setting { name: "AWS_REGION" }));
+    assert_eq!(region, Err(CloudError::Setting { name: "AWS_REGION" }));
 }
 
 #[test]
@@ -63,22 +64,22 @@ fn the_files_of_the_tools_are_read_and_the_environment_goes_before_them() {
     let with = |more: Pairs<'_>| open(&[&[("HOME", home.as_str())], more].concat(), "s3://disks");
     assert!(with(&[]).expect("a store").contains("disks.s3.us-east-1.amazonaws.com"));
     // An access key without its secret is a mistake.
-    assert_eq!(with(&[("AWS_PROFILE", "work")]), Err(S3Error::Setting { name: "aws_secret_access_key" }));
+    assert_eq!(with(&[("AWS_PROFILE", "work")]), Err(CloudError::Setting { name: "aws_secret_access_key" }));
     let keyed = [&KEY[..], &[("AWS_PROFILE", "work")]].concat();
     // No bucket's name goes before an address.
     assert!(with(&keyed).expect("a store").contains("host: \"127.0.0.1:9\", base: \"/disks\""));
-    assert_eq!(with(&[("AWS_PROFILE", "none")]), Err(S3Error::NoProfile { name: "none".into() }));
-    assert_eq!(with(&[("AWS_PROFILE", "sso")]), Err(S3Error::Unsupported { name: "sso_session" }));
-    assert_eq!(with(&[("AWS_PROFILE", "role")]), Err(S3Error::Unsupported { name: "role_arn" }));
-    assert_eq!(open(&[("AWS_EC2_METADATA_DISABLED", "true")], "s3://disks"), Err(S3Error::NoCredentials));
+    assert_eq!(with(&[("AWS_PROFILE", "none")]), Err(CloudError::NoProfile { name: "none".into() }));
+    assert_eq!(with(&[("AWS_PROFILE", "sso")]), Err(CloudError::Unsupported { name: "sso_session" }));
+    assert_eq!(with(&[("AWS_PROFILE", "role")]), Err(CloudError::Unsupported { name: "role_arn" }));
+    assert_eq!(open(&[("AWS_EC2_METADATA_DISABLED", "true")], "s3://disks"), Err(CloudError::NoCredentials));
     assert_eq!(
         open(&[("AWS_ACCESS_KEY_ID", "id")], "s3://disks"),
-        Err(S3Error::Setting { name: "AWS_SECRET_ACCESS_KEY" })
+        Err(CloudError::Setting { name: "AWS_SECRET_ACCESS_KEY" })
     );
     let line = [("AWS_ACCESS_KEY_ID", "id\r\nx: y"), ("AWS_SECRET_ACCESS_KEY", "1")];
-    assert_eq!(open(&line, "s3://disks"), Err(S3Error::Setting { name: "AWS_ACCESS_KEY_ID" }));
+    assert_eq!(open(&line, "s3://disks"), Err(CloudError::Setting { name: "AWS_ACCESS_KEY_ID" }));
     scratch.file(".aws/config", vec![b'a'; (1 << 20) + 1]);
-    assert_eq!(with(&[]), Err(S3Error::File { path: scratch.path(".aws/config") }));
+    assert_eq!(with(&[]), Err(CloudError::File { path: scratch.path(".aws/config") }));
 }
 
 #[test]
@@ -134,10 +135,10 @@ fn a_machine_asks_its_metadata_and_a_container_its_agent() {
         open(&[("AWS_EC2_METADATA_SERVICE_ENDPOINT", &url)], "s3://disks").map(|_| ())
     };
     assert_eq!(machine(GIVEN), Ok(()));
-    assert_eq!(machine("{\"Code\":\"Failed\"}"), Err(S3Error::NoCredentials));
-    assert_eq!(machine(&GIVEN.replace("2999-01-01T", "soon")), Err(S3Error::NoCredentials));
+    assert_eq!(machine("{\"Code\":\"Failed\"}"), Err(CloudError::NoCredentials));
+    assert_eq!(machine(&GIVEN.replace("2999-01-01T", "soon")), Err(CloudError::NoCredentials));
     // They have expired.
-    assert_eq!(machine(&GIVEN.replace("\"id\"", "\"a\\nb\"")), Err(S3Error::NoCredentials));
+    assert_eq!(machine(&GIVEN.replace("\"id\"", "\"a\\nb\"")), Err(CloudError::NoCredentials));
 
     let url = service(vec![("get /v1?a=b ", "authorization: bearer x\r\n", GIVEN.into())]);
     let full = format!("{url}/v1?a=b");
@@ -150,6 +151,6 @@ fn a_machine_asks_its_metadata_and_a_container_its_agent() {
     let far = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.org/")];
     assert_eq!(
         open(&far, "s3://disks"),
-        Err(S3Error::Setting { name: "AWS_CONTAINER_CREDENTIALS_FULL_URI" })
+        Err(CloudError::Setting { name: "AWS_CONTAINER_CREDENTIALS_FULL_URI" })
     );
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use atrest_secret::wipe;
 
-use crate::S3Error;
+use crate::CloudError;
 
 /// Longest file.
 const MOST: u64 = 1 << 20;
@@ -30,8 +30,8 @@ impl Profile {
 }
 
 /// The profile of a file that has one of these headings; `None` if there is none, or no such file.
-pub(crate) fn read(path: &Path, headings: &[String]) -> Result<Option<Profile>, S3Error> {
-    let unreadable = || S3Error::File { path: path.into() };
+pub(crate) fn read(path: &Path, headings: &[String]) -> Result<Option<Profile>, CloudError> {
+    let unreadable = || CloudError::File { path: path.into() };
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -7,10 +7,13 @@ use std::time::{Duration, SystemTime};
 use atrest_sealedvolume::format::{Kind, MOST_OBJECT, names};
 use atrest_sealedvolume::store::{Names, ObjectStore, Put, StoreError};
 
-use crate::credentials::Current;
-use crate::http::{Answer, Connector, HttpError, Limits, Request};
-use crate::sign::{self, Unsigned};
-use crate::{Location, S3Error, Settings, list};
+use crate::CloudError;
+use crate::http::{Answer, Connector, Limits, Request};
+use crate::s3::credentials::Current;
+use crate::s3::list;
+use crate::s3::settings::Settings;
+use crate::s3::sign::{self, Unsigned};
+use crate::s3::url::S3Location;
 
 /// Bytes of an answer that is a list or an error, at most.
 const MOST_TEXT: usize = 8 << 20;
@@ -37,8 +40,8 @@ impl S3Store {
     /// The store at a place. Nothing is asked of it yet, but the credentials are had.
     ///
     /// # Errors
-    /// [`S3Error`].
-    pub fn open(at: &Location, settings: Settings) -> Result<Self, S3Error> {
+    /// [`CloudError`].
+    pub fn open(at: &S3Location, settings: Settings) -> Result<Self, CloudError> {
         let (connector, host, base) = settings.server(at)?;
         let Settings { region, current, .. } = settings;
         current.credentials()?;
@@ -85,7 +88,7 @@ impl S3Store {
         // What is refused is told in XML, however little was asked for.
         let request = Request { method, target: &target, headers: &headers, body, most: most.max(64 << 10) };
         let limits = Limits::STORE.at_most(Duration::from_millis(self.limit.load(Ordering::Relaxed)));
-        let answer = self.connector.ask(&self.host, &request, limits).map_err(told)?;
+        let answer = self.connector.ask(&self.host, &request, limits).map_err(StoreError::from)?;
         // An end that nobody has announced may be that of a connection that broke.
         if answer.is_whole || answer.status >= 300 { Ok(answer) } else { Err(StoreError::Malformed) }
     }
@@ -249,14 +252,4 @@ fn is_absent(answer: &Answer) -> bool {
 
 fn refused(answer: &Answer) -> StoreError {
     StoreError::Refused { status: answer.status }
-}
-
-fn told(error: HttpError) -> StoreError {
-    match error {
-        HttpError::Unreachable(Some(errno)) => StoreError::Os(errno),
-        HttpError::Unreachable(None) | HttpError::Slow => StoreError::Silent,
-        HttpError::Untrusted => StoreError::Untrusted,
-        HttpError::Malformed => StoreError::Malformed,
-        HttpError::TooLong => StoreError::TooLong,
-    }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::thread;
 
+use atrest_cloud::s3::{S3Location, S3Store, Settings};
 use atrest_device::BlockDevice;
-use atrest_s3::{Location, S3Store, Settings};
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{Keys, Kind, names};
 use atrest_sealedvolume::store::{ObjectStore, Put, StoreError};
@@ -19,7 +19,7 @@ fn store_with(server: &S3Server, prefix: &str, others: &[(&str, &str)]) -> S3Sto
         Some((_, value)) => Some((*value).to_owned()),
         None => environment.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone()),
     });
-    let at = Location::parse(&format!("s3://{}/{prefix}", S3Server::BUCKET)).expect("a URL");
+    let at = S3Location::parse(&format!("s3://{}/{prefix}", S3Server::BUCKET)).expect("a URL");
     S3Store::open(&at, settings.expect("settings")).expect("a store")
 }
 

@@ -3,8 +3,8 @@
 use atrest_secret::wipe;
 use serde::Deserialize;
 
-use crate::Credentials;
 use crate::http::{Connector, Limits, Request};
+use crate::s3::credentials::Credentials;
 use crate::time;
 
 /// Longest answer.
@@ -43,7 +43,7 @@ pub(crate) fn of_instance(address: &str) -> Option<Credentials> {
     let with = [("x-aws-ec2-metadata-token", token.trim())];
     let role = ask(&service, "GET", PATH, &with)?;
     let role = role.lines().next().map(str::trim).filter(|role| !role.is_empty())?;
-    given(ask(&service, "GET", &format!("{PATH}{}", crate::sign::encoded(role, None)), &with)?)
+    given(ask(&service, "GET", &format!("{PATH}{}", crate::s3::sign::encoded(role, None)), &with)?)
 }
 
 fn ask(service: &Connector, method: &str, path: &str, headers: &[(&str, &str)]) -> Option<String> {

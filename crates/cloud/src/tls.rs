@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore, version};
 
-use crate::S3Error;
+use crate::CloudError;
 
 /// Where distributions keep the certificates of all authorities in one file.
 const BUNDLES: [&str; 5] = [
@@ -24,12 +24,12 @@ const BUNDLES: [&str; 5] = [
 const MOST: u64 = 8 << 20;
 
 /// A client that trusts the authorities of a file, or those of this machine.
-pub(crate) fn config(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, S3Error> {
+pub(crate) fn config(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, CloudError> {
     let path = match authorities {
         Some(path) => path,
-        None => BUNDLES.iter().map(Path::new).find(|path| path.exists()).ok_or(S3Error::NoAuthorities)?,
+        None => BUNDLES.iter().map(Path::new).find(|path| path.exists()).ok_or(CloudError::NoAuthorities)?,
     };
-    let unusable = || S3Error::File { path: path.into() };
+    let unusable = || CloudError::File { path: path.into() };
     let mut text = Vec::new();
     let file = File::open(path).map_err(|_| unusable())?;
     let len = file.take(MOST + 1).read_to_end(&mut text).map_err(|_| unusable())?;
@@ -42,11 +42,11 @@ pub(crate) fn config(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, S3
         let _ = roots.add(certificate.map_err(|_| unusable())?);
     }
     if roots.is_empty() {
-        return Err(S3Error::NoAuthorities);
+        return Err(CloudError::NoAuthorities);
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
-        .map_err(|_| S3Error::NoAuthorities)?;
+        .map_err(|_| CloudError::NoAuthorities)?;
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }

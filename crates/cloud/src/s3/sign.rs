@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::Credentials;
+use crate::s3::credentials::Credentials;
 use crate::time;
 
 /// What is signed of a request. Names of headers are in lower case, in ascending order.

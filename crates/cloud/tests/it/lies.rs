@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
-use atrest_s3::{Location, S3Store, Settings};
+use atrest_cloud::s3::{S3Location, S3Store, Settings};
 use atrest_sealedvolume::format::{Kind, names};
 use atrest_sealedvolume::store::{ObjectStore, Put, StoreError};
 
@@ -32,7 +32,7 @@ fn scripted(answers: &'static [&'static str]) -> S3Store {
         "AWS_SECRET_ACCESS_KEY" => Some("secret".into()),
         _ => None,
     });
-    S3Store::open(&Location::parse("s3://disks/v").expect("a URL"), settings.expect("settings"))
+    S3Store::open(&S3Location::parse("s3://disks/v").expect("a URL"), settings.expect("settings"))
         .expect("a store")
 }
 
@@ -139,7 +139,7 @@ fn a_server_that_hangs_is_waited_for_no_longer_than_was_said() {
         "AWS_SECRET_ACCESS_KEY" => Some("secret".into()),
         _ => None,
     });
-    let at = Location::parse("s3://disks/v").expect("a URL");
+    let at = S3Location::parse("s3://disks/v").expect("a URL");
     let store = S3Store::open(&at, settings.expect("settings")).expect("a store");
     store.wait_at_most(std::time::Duration::from_millis(200));
     let begun = std::time::Instant::now();
