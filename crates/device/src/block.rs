@@ -1,5 +1,7 @@
 //! Random-access storage shared by several threads.
 
+use core::time::Duration;
+
 use crate::{Cause, DeviceError, Operation};
 
 /// Random-access storage of a fixed size in bytes, usable by several threads at once.
@@ -179,4 +181,6 @@ pub struct StoreRequests {
     pub received: u64,
     /// Bytes of objects that were sent, also by requests that failed.
     pub sent: u64,
+    /// For how long what waits longest to be stored has waited. `None`: nothing waits.
+    pub lag: Option<Duration>,
 }

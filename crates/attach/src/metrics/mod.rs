@@ -68,7 +68,7 @@ pub struct Metrics {
 }
 
 /// What a store of objects was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoreMetrics {
     /// Requests by kind: `get`, `put`, `put_new` (to be stored only where there is none of that name), `list`, `delete`. Failed ones too.
     pub requests: BTreeMap<String, u64>,
@@ -80,6 +80,9 @@ pub struct StoreMetrics {
     pub received_bytes: u64,
     /// Bytes of objects that were sent, also by requests that failed.
     pub sent_bytes: u64,
+    /// Seconds for which what waits longest to be stored has waited. 0 if nothing waits.
+    #[serde(default)]
+    pub lag_seconds: f64,
 }
 
 impl From<StoreRequests> for StoreMetrics {
@@ -97,6 +100,7 @@ impl From<StoreRequests> for StoreMetrics {
             retried: of.retried,
             received_bytes: of.received,
             sent_bytes: of.sent,
+            lag_seconds: of.lag.map_or(0.0, |lag| lag.as_secs_f64()),
         }
     }
 }

@@ -108,6 +108,9 @@ impl Page<'_> {
         self.family(name, "counter", "Bytes of objects that came from the store or were sent to it.");
         self.line(name, &[("direction", &"received")], store.received_bytes);
         self.line(name, &[("direction", &"sent")], store.sent_bytes);
+        let name = "atrest_store_lag_seconds";
+        self.family(name, "gauge", "For how long what waits longest to be stored has waited.");
+        self.line(name, &[], store.lag_seconds);
     }
 
     fn write(&mut self, text: core::fmt::Arguments<'_>) {

@@ -112,7 +112,11 @@ pub fn of_store(of: &StoreMetrics) -> String {
     let kinds = of.requests.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>();
     let [failed, retried] = [of.failed, of.retried];
     let bytes = format!("{} bytes received, {} sent", of.received_bytes, of.sent_bytes);
-    format!("store: {}; {failed} failed, {retried} tried again; {bytes}", kinds.join(", "))
+    let waits = match of.lag_seconds {
+        0.0 => String::new(),
+        seconds => format!("; the oldest that is not stored yet waits for {seconds:.1} s"),
+    };
+    format!("store: {}; {failed} failed, {retried} tried again; {bytes}{waits}", kinds.join(", "))
 }
 
 /// What the stores of the volumes that are open here and lie at this place were asked for since.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use atrest_device::BlockDevice;
 use atrest_nbd::{Export, Options, Uri};
-use atrest_testkit::{Manner, S3Proxy, S3Server};
+use atrest_testkit::{Manner, S3Proxy, S3Server, wait_until};
 
 use crate::common::{CHEAP, Ran, Scratch};
 use crate::sealed_volume_hangs::through;
@@ -52,6 +52,12 @@ impl Rig {
         (Export::connect(uri, true, Options::default()).expect("it connects"), process)
     }
 
+    /// Seconds for which what waits longest to be stored has waited, as `status` tells it.
+    fn lag(&self) -> f64 {
+        let told = self.scratch.atrest(&["status", &self.name, "--json"]).ok().json();
+        told[0]["metrics"]["store"]["lag_seconds"].as_f64().expect("a lag")
+    }
+
     fn kill(&self, process: u64) {
         let gone = format!("kill -9 {process}; while kill -0 {process} 2> /dev/null; do sleep 0.01; done");
         self.scratch.bash(&gone).ok();
@@ -76,6 +82,10 @@ fn flushes_go_on_while_the_server_is_gone_and_outlive_a_kill() {
         export.write_at(block * BLOCK, &[block as u8; BLOCK as usize]).expect("written");
         export.flush().expect("flushed, and the server is gone");
     }
+    let waits = rig.lag();
+    assert!(waits > 0.0, "38 flushes are not stored: {waits}");
+    let told = rig.scratch.atrest(&["status", &rig.name]).ok();
+    assert!(told.stdout.contains("not stored yet waits for "), "{}", told.stdout);
     rig.kill(process);
     drop(export);
     rig.proxy.answer(Manner::Usual);
@@ -94,6 +104,7 @@ fn flushes_go_on_while_the_server_is_gone_and_outlive_a_kill() {
     let (export, _) = rig.export();
     assert_eq!(byte(&export, 1), 1);
     (2..40).for_each(|block| assert_eq!(byte(&export, block), block as u8));
+    wait_until("all is stored", || rig.lag() == 0.0);
     drop(export);
     rig.scratch.atrest(&["close", &rig.name]).ok();
     // It was closed in good order: nothing is owed.
@@ -125,6 +136,8 @@ fn a_journal_is_made_for_a_volume_that_opens_and_belongs_to_it_alone() {
     std::fs::remove_file(rig.scratch.path("journal")).expect("it goes");
     let refused = open(&[&OPTIONS[..], &["--journal", "."]].concat());
     assert!(refused.stderr.contains("regular file"), "{}", refused.stderr);
+    let refused = open(&[&OPTIONS[..], &["--max-lag", "5"]].concat());
+    assert!(refused.stderr.contains("--journal FILE"), "{}", refused.stderr);
     let refused = open(&[&OPTIONS[..], &["--journal", "missing/journal"]].concat());
     assert!(refused.stderr.contains("No such file or directory\n"), "{}", refused.stderr);
 

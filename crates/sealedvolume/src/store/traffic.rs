@@ -28,7 +28,7 @@ fn add(to: &AtomicU64, count: u64) {
 }
 
 impl Traffic {
-    /// What was counted until now.
+    /// What was counted until now. How long something waits to be stored is not known here.
     pub fn counts(&self) -> StoreRequests {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreRequests {
@@ -41,6 +41,7 @@ impl Traffic {
             retried: of(&self.retried),
             received: of(&self.received),
             sent: of(&self.sent),
+            lag: None,
         }
     }
 

@@ -49,7 +49,7 @@ impl BlockDevice for SealedVolume {
     }
 
     fn store_requests(&self) -> Option<StoreRequests> {
-        Some(self.traffic.counts())
+        Some(StoreRequests { lag: self.lag(), ..self.traffic.counts() })
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

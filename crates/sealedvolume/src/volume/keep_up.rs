@@ -44,6 +44,16 @@ impl SealedVolume {
     }
 }
 
+impl SealedVolume {
+    /// For how long what waits longest to be stored has waited: with a journal, since it was written, otherwise since it was sealed.
+    pub(super) fn lag(&self) -> Option<Duration> {
+        let (uploads, _) = self.uploads.as_ref()?;
+        // intended: a volume that has panicked stores nothing any more, and says so to whoever reads or writes.
+        let batch = self.core.lock().ok().and_then(|core| core.writer.as_ref()?.batch.since());
+        [uploads.oldest(), batch].into_iter().flatten().min().map(|oldest| oldest.elapsed())
+    }
+}
+
 impl Drop for Behind {
     fn drop(&mut self) {
         drop(self.ends.take());

@@ -200,9 +200,8 @@ fn an_older_journal_another_one_or_none_is_told_and_nothing_is_written() {
     assert_eq!(byte(&rig.open().expect("it opens"), 1), 2);
 }
 
-/// A volume is copied with all that belongs to it, and both copies are written: neither takes the other's journal.
-#[test]
-fn the_journal_of_another_copy_of_the_volume_is_told_by_its_chain_value() {
+/// A volume with one flush, and a copy of it with all that belongs to it.
+fn two_copies() -> (Rig, Rig) {
     let rig = Rig::new();
     let volume = rig.open().expect("it opens");
     write(&volume, 1, 1);
@@ -214,6 +213,13 @@ fn the_journal_of_another_copy_of_the_volume_is_told_by_its_chain_value() {
     }
     copy.disk.put(&rig.disk.bytes());
     *copy.plain.cell.0.lock().expect("the cell") = *rig.plain.cell.0.lock().expect("the cell");
+    (rig, copy)
+}
+
+/// A volume is copied with all that belongs to it, and both copies are written: neither takes the other's journal.
+#[test]
+fn the_journal_of_another_copy_of_the_volume_is_told_by_its_chain_value() {
+    let (rig, copy) = two_copies();
     for (rig, value) in [(&rig, 2), (&copy, 3)] {
         let volume = rig.open().expect("it opens");
         write(&volume, 2, value);
@@ -245,6 +251,27 @@ fn the_journal_of_another_copy_of_the_volume_is_told_by_its_chain_value() {
     assert!(matches!(told, Some(OpenError::JournalBranch { .. })), "{told:?}");
     rig.disk.put(&own);
     assert_eq!(byte(&rig.open().expect("it opens"), 3), 0);
+}
+
+/// The other copy's journal ends with the very record up to which the log covers the own one.
+#[test]
+fn the_journal_of_another_copy_is_told_where_both_end_with_the_same_number() {
+    let (rig, copy) = two_copies();
+    for (rig, value, is_stored) in [(&rig, 2, true), (&copy, 3, false)] {
+        let volume = rig.open().expect("it opens");
+        write(&volume, 2, value);
+        volume.flush().expect("a flush");
+        if is_stored {
+            volume.checkpoint().expect("everything is stored");
+        }
+        drop(volume);
+    }
+    let own = rig.disk.bytes();
+    rig.disk.put(&copy.disk.bytes());
+    let told = rig.open().err();
+    assert!(matches!(told, Some(OpenError::JournalBranch { .. })), "{told:?}");
+    rig.disk.put(&own);
+    assert_eq!(byte(&rig.open().expect("it opens"), 2), 2);
 }
 
 /// What a power loss took away, and the next session has not seen, does not come back later: whoever kept the lost end of the journal.

@@ -75,18 +75,23 @@ pub fn with_options(held: Held, path: &Path, args: &UnlockArgs, wanted: Use) -> 
     let deadline = Duration::from_secs(args.patience.0.into());
     let patience = Patience { deadline, ..Patience::default() };
     let (snapshot, without_journal) = (args.snapshot.clone(), args.journal.without_journal);
-    let journal = journal(&args.journal);
+    let journal = journal(&args.journal)?;
     Ok(held.with_sealed(SealedOptions { freshness, snapshot, patience, journal, without_journal }))
 }
 
 /// Bytes of a journal, and seconds that what it holds may wait, where nobody says.
 const JOURNAL: (u64, u32) = (256 << 20, 60);
 
-fn journal(args: &JournalArgs) -> Option<JournalFile> {
+fn journal(args: &JournalArgs) -> Result<Option<JournalFile>, Failure> {
+    if args.max_lag.is_some() && args.journal.is_none() {
+        return Err(Failure::parameters("--max-lag is for a volume that is opened with a journal").hint(
+            "--journal FILE names it; without one a flush waits until the store has everything",
+        ));
+    }
     let (size, lag) = JOURNAL;
     let max_lag = Duration::from_secs(args.max_lag.unwrap_or(lag).into()); // intended: the default.
     let size = args.journal_size.unwrap_or(size); // intended: the default.
-    args.journal.clone().map(|path| JournalFile { path, size, max_lag })
+    Ok(args.journal.clone().map(|path| JournalFile { path, size, max_lag }))
 }
 
 /// The trusted store that a file is.
