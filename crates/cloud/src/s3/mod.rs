@@ -3,9 +3,9 @@
 mod credentials;
 pub(crate) mod list;
 mod metadata;
-mod profile;
+pub(crate) mod profile;
 mod settings;
-mod sign;
+pub(crate) mod sign;
 mod store;
 mod url;
 
