@@ -114,7 +114,7 @@ impl Opened {
     fn unlock(path: &Path, args: &UnlockArgs, write: bool, output: &Output) -> Result<Self, Failure> {
         if !is_meant(path) {
             return Err(Failure::parameters("it is no sealed volume").at(path).hint(
-                "a sealed volume is named by the URL of its store: file:///path or s3://BUCKET/PREFIX",
+                "a sealed volume is named by the URL of its store: file:///path, s3://BUCKET/PREFIX or az://CONTAINER/PREFIX",
             ));
         }
         let wanted = Use { write, ..Use::default() };
@@ -160,7 +160,7 @@ impl From<SealedError> for Failure {
                 Self::new(Code::Device, error).hint("`atrest format --type sealed --size SIZE URL` makes one")
             }
             SealedError::NoStore => Self::new(Code::Device, error)
-                .hint("name the store by its URL: file:///path or s3://BUCKET/PREFIX"),
+                .hint("name the store by its URL: file:///path, s3://BUCKET/PREFIX or az://CONTAINER/PREFIX"),
             SealedError::Journal(Cause::Busy) => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
             SealedError::Journal(Cause::Os(errno)) => {
@@ -184,14 +184,14 @@ impl From<StoreError> for Failure {
             StoreError::Held | StoreError::Read => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
             StoreError::Refused { status: 401 | 403 } => Self::new(Code::Refused, error).hint(
-                "are these the right credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID), may they list, read and write there, and is this machine's clock right?",
+                "are these the right credentials, may they list, read and write there, and is this machine's clock right?",
             ),
-            StoreError::Refused { status: 404 } => Self::new(Code::Device, error).hint("is there such a bucket?"),
+            StoreError::Refused { status: 404 } => Self::new(Code::Device, error).hint("is there such a bucket or container?"),
             StoreError::Refused { status: 301 | 307 | 400 } => {
-                Self::new(Code::Device, error).hint("is the bucket in another region (AWS_REGION), or at another endpoint (AWS_ENDPOINT_URL)?")
+                Self::new(Code::Device, error).hint("is it in another region (for S3 AWS_REGION), or at another endpoint (AWS_ENDPOINT_URL; for Azure AZURE_STORAGE_SERVICE_ENDPOINT)?")
             }
             StoreError::Untrusted => Self::new(Code::Refused, error)
-                .hint("AWS_CA_BUNDLE names a file with the certificates of the authorities that are trusted"),
+                .hint("AWS_CA_BUNDLE, or for Azure REQUESTS_CA_BUNDLE, names a file with the certificates of the authorities that are trusted"),
             StoreError::Unconditional => Self::new(Code::Device, error).hint(
                 "two writers would overwrite each other's objects there: a store is needed that honours If-None-Match",
             ),
@@ -200,11 +200,18 @@ impl From<StoreError> for Failure {
     }
 }
 
+/// How Azure is told who asks.
+const AZURE: &str = "AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, AZURE_STORAGE_CONNECTION_STRING, or the section [storage] of ~/.azure/config";
+
 /// Why a cloud can't be asked.
 fn of_cloud(error: CloudError) -> Failure {
     match error {
         CloudError::Url => Failure::parameters(error).hint("s3://disks/laptop names objects of the bucket disks that begin with laptop/"),
         CloudError::Bucket => Failure::parameters(error).hint("as in s3://disks/laptop, where disks is the bucket"),
+        CloudError::AzureUrl => Failure::parameters(error).hint("az://disks/laptop names blobs of the container disks that begin with laptop/"),
+        CloudError::Container => Failure::parameters(error).hint("as in az://disks/laptop, where disks is the container"),
+        CloudError::NoAzureCredentials => Failure::new(Code::Refused, error).hint(AZURE),
+        CloudError::Unsupported { name } if name.starts_with("AZURE") => Failure::new(Code::Refused, error).hint(AZURE),
         CloudError::NoCredentials | CloudError::NoProfile { .. } | CloudError::Unsupported { .. } => Failure::new(Code::Refused, error).hint(
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile that AWS_PROFILE names in ~/.aws/credentials",
         ),
