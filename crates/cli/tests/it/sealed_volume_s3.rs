@@ -11,7 +11,8 @@ pub fn at(server: &S3Server, scratch: &Scratch, args: &[&str]) -> Ran {
     with(&server.environment(), scratch, args)
 }
 
-fn with(environment: &[(&str, String)], scratch: &Scratch, args: &[&str]) -> Ran {
+/// A command in an environment with more variables.
+pub fn with(environment: &[(&str, String)], scratch: &Scratch, args: &[&str]) -> Ran {
     let mut program = scratch.program(env!("CARGO_BIN_EXE_atrest")).args(args).without_terminal();
     for (name, value) in environment {
         program = program.env(name, value);

@@ -84,9 +84,8 @@ const JOURNAL: (u64, u32) = (256 << 20, 60);
 
 fn journal(args: &JournalArgs) -> Result<Option<JournalFile>, Failure> {
     if args.max_lag.is_some() && args.journal.is_none() {
-        return Err(Failure::parameters("--max-lag is for a volume that is opened with a journal").hint(
-            "--journal FILE names it; without one a flush waits until the store has everything",
-        ));
+        return Err(Failure::parameters("--max-lag is for a volume that is opened with a journal")
+            .hint("--journal FILE names it; without one a flush waits until the store has everything"));
     }
     let (size, lag) = JOURNAL;
     let max_lag = Duration::from_secs(args.max_lag.unwrap_or(lag).into()); // intended: the default.
