@@ -13,7 +13,7 @@ use crate::azure::list;
 use crate::azure::settings::Settings;
 use crate::azure::sign::{self, Unsigned};
 use crate::azure::url::AzureLocation;
-use crate::http::{Answer, Connector, Limits, Request};
+use crate::http::{Answer, Connector, HttpError, Limits, Request};
 use crate::s3::list::error_code;
 use crate::s3::sign::encoded;
 
@@ -114,7 +114,7 @@ impl AzureStore {
         let most = question.most.max(64 << 10);
         let request = Request { method, target: &target, headers: &headers, body, most };
         let limits = Limits::STORE.at_most(Duration::from_millis(self.limit.load(Ordering::Relaxed)));
-        let answer = self.connector.ask(&self.host, &request, limits).map_err(StoreError::from)?;
+        let answer = self.connector.ask(&self.host, &request, limits).map_err(HttpError::told)?;
         // An end that nobody has announced may be that of a connection that broke.
         if answer.is_whole || answer.status >= 300 { Ok(answer) } else { Err(StoreError::Malformed) }
     }
