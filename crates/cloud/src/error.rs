@@ -28,7 +28,7 @@ pub enum CloudError {
         /// Its name.
         name: String,
     },
-    /// Credentials are to be had in a way that is not known here.
+    /// The profile has its credentials in a way that is not known here.
     Unsupported {
         /// The setting that says so.
         name: &'static str,
@@ -39,6 +39,11 @@ pub enum CloudError {
     AzureUrl,
     /// No container of Azure can have the name.
     Container,
+    /// Credentials for Azure are to be had in a way that is not known here.
+    AzureUnsupported {
+        /// The variable that says so.
+        name: &'static str,
+    },
     /// There is no storage account of Azure anywhere that one is looked for, or there are no credentials for it.
     NoAzureCredentials,
     /// No certificate of an authority was found, so that no server can be trusted.
@@ -62,12 +67,13 @@ impl fmt::Display for CloudError {
             Self::NoProfile { name } => {
                 write!(f, "there is no profile \"{name}\" in the files of S3's tools")
             }
-            Self::Unsupported { name } => write!(f, "{name} is set, which is not supported"),
+            Self::Unsupported { name } => write!(f, "the profile has {name}, which is not supported"),
             Self::NoCredentials => f.write_str("there are no credentials for S3"),
             Self::AzureUrl => f.write_str("the URL of a store on Azure is az://CONTAINER/PREFIX"),
             Self::Container => f.write_str(
                 "no container can have this name: it has 3 to 63 small letters, digits and single dashes, and begins and ends with a letter or digit",
             ),
+            Self::AzureUnsupported { name } => write!(f, "{name} is set, which is not supported"),
             Self::NoAzureCredentials => f.write_str("there is no storage account of Azure, or there are no credentials for it"),
             Self::NoAuthorities => {
                 f.write_str("there are no certificates of authorities, so no server can be trusted")

@@ -90,7 +90,7 @@ fn a_store_that_is_not_known_not_there_or_not_to_be_relied_on_is_refused() {
         run(&environment, &format(other)).fails(1, "s3://BUCKET/PREFIX");
     }
     run(&environment, &format("s3://UPPER/v")).fails(1, "no bucket can have this name");
-    run(&environment, &format("s3://none/v")).fails(4, "is there such a bucket or container?");
+    run(&environment, &format("s3://none/v")).fails(4, "is there such a bucket?");
     let mut wrong = environment.clone();
     wrong[2].1 = "another".into();
     run(&wrong, &format(&url)).fails(2, "credentials");

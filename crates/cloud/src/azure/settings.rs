@@ -163,7 +163,7 @@ fn is_here(at: &Endpoint) -> bool {
 /// The identity of this machine.
 fn identity(environment: &dyn Fn(&str) -> Option<String>) -> Result<Identity, CloudError> {
     if let Some(name) = OTHER_WAYS.into_iter().find(|name| environment(name).is_some()) {
-        return Err(CloudError::Unsupported { name });
+        return Err(CloudError::AzureUnsupported { name });
     }
     let service = match environment(METADATA) {
         None => Connector::plain("169.254.169.254", 80),

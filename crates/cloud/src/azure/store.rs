@@ -14,8 +14,8 @@ use crate::azure::settings::Settings;
 use crate::azure::sign::{self, Unsigned};
 use crate::azure::url::AzureLocation;
 use crate::http::{Answer, Connector, HttpError, Limits, Request};
+use crate::s3::encoded;
 use crate::s3::list::error_code;
-use crate::s3::sign::encoded;
 
 /// The version of the protocol: the first in which a list begins at a name.
 const VERSION: &str = "2026-02-06";

@@ -5,12 +5,13 @@ pub(crate) mod list;
 mod metadata;
 pub(crate) mod profile;
 mod settings;
-pub(crate) mod sign;
+mod sign;
 mod store;
 mod url;
 
 pub use credentials::Credentials;
 pub use list::Page;
 pub use settings::Settings;
+pub(crate) use sign::encoded;
 pub use store::S3Store;
 pub use url::S3Location;

@@ -164,6 +164,6 @@ fn a_machine_asks_its_metadata_for_a_token() {
     assert_eq!(open(&[ACCOUNT, ("AZURE_CLIENT_ID", "a&b")]), wrong("AZURE_CLIENT_ID"));
     // Who is to be somebody else is not taken for the machine.
     let name = "AZURE_FEDERATED_TOKEN_FILE";
-    assert_eq!(open(&[ACCOUNT, (name, "/a")]), Err(CloudError::Unsupported { name }));
+    assert_eq!(open(&[ACCOUNT, (name, "/a")]), Err(CloudError::AzureUnsupported { name }));
     assert!(open(&[ACCOUNT, KEY, (name, "/a")]).is_ok());
 }

@@ -4,6 +4,7 @@ mod beginning;
 mod clones;
 mod format;
 mod hand_over;
+mod hints;
 mod rekey;
 mod space;
 
@@ -112,9 +113,9 @@ impl Opened {
     /// Asks for the passphrase, and opens it.
     fn unlock(path: &Path, args: &UnlockArgs, write: bool, output: &Output) -> Result<Self, Failure> {
         if !is_meant(path) {
-            return Err(Failure::parameters("it is no sealed volume").at(path).hint(
-                "a sealed volume is named by the URL of its store: file:///path, s3://BUCKET/PREFIX or az://CONTAINER/PREFIX",
-            ));
+            return Err(Failure::parameters("it is no sealed volume")
+                .at(path)
+                .hint(format!("a sealed volume is named by the URL of its store: {}", hints::URLS)));
         }
         let wanted = Use { write, ..Use::default() };
         let (held, volume) = open_if(path, args, wanted, output, || Ok(()))?;
@@ -158,8 +159,9 @@ impl From<SealedError> for Failure {
             SealedError::NoHeader => {
                 Self::new(Code::Device, error).hint("`atrest format --type sealed --size SIZE URL` makes one")
             }
-            SealedError::NoStore => Self::new(Code::Device, error)
-                .hint("name the store by its URL: file:///path, s3://BUCKET/PREFIX or az://CONTAINER/PREFIX"),
+            SealedError::NoStore => {
+                Self::new(Code::Device, error).hint(format!("name the store by its URL: {}", hints::URLS))
+            }
             SealedError::Journal(Cause::Busy) => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
             SealedError::Journal(Cause::Os(errno)) => {
@@ -182,37 +184,32 @@ impl From<StoreError> for Failure {
             StoreError::Os(errno) => Self::io(&std::io::Error::from_raw_os_error(errno)),
             StoreError::Held | StoreError::Read => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
-            StoreError::Refused { status: 401 | 403 } => Self::new(Code::Refused, error).hint(
-                "are these the right credentials, may they list, read and write there, and is this machine's clock right?",
-            ),
-            StoreError::Refused { status: 404 } => Self::new(Code::Device, error).hint("is there such a bucket or container?"),
-            StoreError::Refused { status: 301 | 307 | 400 } => {
-                Self::new(Code::Device, error).hint("is it in another region (for S3 AWS_REGION), or at another endpoint (AWS_ENDPOINT_URL; for Azure AZURE_STORAGE_SERVICE_ENDPOINT)?")
+            StoreError::Refused { status: 401 | 403 } => {
+                Self::new(Code::Refused, error).hint_by_url(hints::REFUSED)
             }
-            StoreError::Untrusted => Self::new(Code::Refused, error)
-                .hint("AWS_CA_BUNDLE, or for Azure REQUESTS_CA_BUNDLE, names a file with the certificates of the authorities that are trusted"),
-            StoreError::Unconditional => Self::new(Code::Device, error).hint(
-                "two writers would overwrite each other's objects there: a store is needed that honours If-None-Match",
-            ),
+            StoreError::Refused { status: 404 } => Self::new(Code::Device, error).hint_by_url(hints::NOWHERE),
+            StoreError::Refused { status: 301 | 307 | 400 } => {
+                Self::new(Code::Device, error).hint_by_url(hints::ELSEWHERE)
+            }
+            StoreError::Untrusted => Self::new(Code::Refused, error).hint_by_url(hints::UNTRUSTED),
+            StoreError::Unconditional => Self::new(Code::Device, error).hint_by_url(hints::UNCONDITIONAL),
             error => Self::new(Code::Device, error),
         }
     }
 }
-
-/// How Azure is told who asks.
-const AZURE: &str = "AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, AZURE_STORAGE_CONNECTION_STRING, or the section [storage] of ~/.azure/config";
 
 /// Why a cloud can't be asked.
 fn of_cloud(error: CloudError) -> Failure {
     match error {
         CloudError::Url => Failure::parameters(error).hint("s3://disks/laptop names objects of the bucket disks that begin with laptop/"),
         CloudError::Bucket => Failure::parameters(error).hint("as in s3://disks/laptop, where disks is the bucket"),
-        CloudError::AzureUrl => Failure::parameters(error).hint("az://disks/laptop names blobs of the container disks that begin with laptop/"),
-        CloudError::Container => Failure::parameters(error).hint("as in az://disks/laptop, where disks is the container"),
-        CloudError::NoAzureCredentials => Failure::new(Code::Refused, error).hint(AZURE),
-        CloudError::Unsupported { name } if name.starts_with("AZURE") => Failure::new(Code::Refused, error).hint(AZURE),
         CloudError::NoCredentials | CloudError::NoProfile { .. } | CloudError::Unsupported { .. } => Failure::new(Code::Refused, error).hint(
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile that AWS_PROFILE names in ~/.aws/credentials",
+        ),
+        CloudError::AzureUrl => Failure::parameters(error).hint("az://disks/laptop names blobs of the container disks that begin with laptop/"),
+        CloudError::Container => Failure::parameters(error).hint("as in az://disks/laptop, where disks is the container"),
+        CloudError::NoAzureCredentials | CloudError::AzureUnsupported { .. } => Failure::new(Code::Refused, error).hint(
+            "AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, AZURE_STORAGE_CONNECTION_STRING, or the section [storage] of ~/.azure/config",
         ),
         error => Failure::parameters(error),
     }
