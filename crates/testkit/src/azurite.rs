@@ -163,7 +163,8 @@ impl Drop for Azurite {
 /// A server that listens; `None` if it ended because somebody else has the port.
 fn start(data: &Scratch, port: u16, tls: Option<&Path>) -> Option<Child> {
     let mut server = Command::new("node");
-    server.arg(cached(PLACE)).args(["--disableTelemetry", "--blobPort", &port.to_string()]);
+    server.args(["-e", include_str!("azurite_start.js")]).arg(cached(PLACE));
+    server.args(["--disableTelemetry", "--blobPort", &port.to_string()]);
     server.arg("--location").arg(data.as_path());
     if let Some(directory) = tls {
         server.arg("--cert").arg(directory.join("server-cert.pem"));
