@@ -4,6 +4,7 @@
 //! campaigns (`fuzz/packed`) and a seeded sample of mutations on the pinned toolchain. Seeds come from real tools:
 //! `cargo run -p atrest-fuzz --bin make-seeds`.
 
+mod azure;
 mod bitlocker;
 mod boot;
 mod control;
@@ -42,6 +43,7 @@ mod trees;
 mod verity;
 mod vhost_user;
 
+pub use azure::{azure, azure_seeds};
 pub use bitlocker::{bitlocker, bitlocker_seed};
 pub use boot::{cmdline, crypttab};
 pub use control::control;
@@ -119,6 +121,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sealed_store", sealed_store),
     ("sealed_volume", sealed_volume),
     ("s3", s3),
+    ("azure", azure),
     ("littlefs", littlefs),
     ("dm_answer", dm_answer),
     ("control", control),

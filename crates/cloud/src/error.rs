@@ -35,6 +35,17 @@ pub enum CloudError {
     },
     /// There are no credentials anywhere that they are looked for.
     NoCredentials,
+    /// The URL is not `az://CONTAINER` or `az://CONTAINER/PREFIX`.
+    AzureUrl,
+    /// No container of Azure can have the name.
+    Container,
+    /// Credentials for Azure are to be had in a way that is not known here.
+    AzureUnsupported {
+        /// The variable that says so.
+        name: &'static str,
+    },
+    /// There is no storage account of Azure anywhere that one is looked for, or there are no credentials for it.
+    NoAzureCredentials,
     /// No certificate of an authority was found, so that no server can be trusted.
     NoAuthorities,
 }
@@ -42,7 +53,11 @@ pub enum CloudError {
 impl fmt::Display for CloudError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Scheme => f.write_str("stores in clouds are buckets of S3 (s3://BUCKET/PREFIX)"),
+            Self::Scheme => f.write_str(concat!(
+                "stores in clouds are",
+                " buckets of S3 (s3://BUCKET/PREFIX)",
+                " and containers of Azure (az://CONTAINER/PREFIX)",
+            )),
             Self::Url => f.write_str("the URL of a store on S3 is s3://BUCKET/PREFIX"),
             Self::Bucket => f.write_str(
                 "no bucket can have this name: it has 3 to 63 small letters, digits, dots and dashes, and begins and ends with a letter or digit",
@@ -54,6 +69,12 @@ impl fmt::Display for CloudError {
             }
             Self::Unsupported { name } => write!(f, "the profile has {name}, which is not supported"),
             Self::NoCredentials => f.write_str("there are no credentials for S3"),
+            Self::AzureUrl => f.write_str("the URL of a store on Azure is az://CONTAINER/PREFIX"),
+            Self::Container => f.write_str(
+                "no container can have this name: it has 3 to 63 small letters, digits and single dashes, and begins and ends with a letter or digit",
+            ),
+            Self::AzureUnsupported { name } => write!(f, "{name} is set, which is not supported"),
+            Self::NoAzureCredentials => f.write_str("there is no storage account of Azure, or there are no credentials for it"),
             Self::NoAuthorities => {
                 f.write_str("there are no certificates of authorities, so no server can be trusted")
             }

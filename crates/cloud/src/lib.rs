@@ -11,6 +11,7 @@
 //! bounds, and contents are verified by the engine.
 #![forbid(unsafe_code)]
 
+pub mod azure;
 mod endpoint;
 mod error;
 mod http;
@@ -25,6 +26,7 @@ pub use location::Location;
 /// What reads bytes of a server, for fuzzing.
 #[doc(hidden)]
 pub mod untrusted {
+    pub use crate::azure::list::page as azure_page;
     pub use crate::http::{Answer, HttpError, answer};
     pub use crate::s3::list::page;
 }

@@ -1,4 +1,4 @@
-//! Dates as S3 writes them, in UTC.
+//! Dates as S3 and HTTP write them, in UTC.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +10,19 @@ pub(crate) fn basic(at: SystemTime) -> String {
     let (year, month, day) = date(seconds / DAY);
     let of_day = seconds % DAY;
     format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", of_day / 3600, of_day / 60 % 60, of_day % 60)
+}
+
+/// `Fri, 24 May 2013 00:00:00 GMT` (RFC 9110, section 5.6.7).
+pub(crate) fn of_http(at: SystemTime) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (year, month, day) = date(seconds / DAY);
+    let (weekday, month) = (DAYS[(seconds / DAY % 7) as usize], MONTHS[(month - 1) as usize]);
+    let of_day = seconds % DAY;
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 /// `2013-05-24T00:00:00Z`, also with a fraction of the second, which is left out.
@@ -72,6 +85,14 @@ mod tests {
         ] {
             let at = UNIX_EPOCH + Duration::from_secs(seconds);
             assert_eq!((basic(at).as_str(), extended(long)), (short, Some(at)));
+        }
+        for (seconds, text) in [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (951_782_399, "Mon, 28 Feb 2000 23:59:59 GMT"),
+            (1_369_353_600, "Fri, 24 May 2013 00:00:00 GMT"),
+            (4_107_542_399, "Sun, 28 Feb 2100 23:59:59 GMT"),
+        ] {
+            assert_eq!(of_http(UNIX_EPOCH + Duration::from_secs(seconds)), text);
         }
         assert_eq!(extended("2013-05-24T00:00:00.123Z"), extended("2013-05-24T00:00:00Z"));
         for bad in [

@@ -11,6 +11,7 @@
 //! * [`scrub`] reads everything once, and tells what can't be read.
 //! * [`keyring`] has keys of the kernel.
 //! * [`contents`] tells what is on a device before it is overwritten.
+//! * [`store_scheme`] tells the URL of a store of objects from a path.
 //!
 //! A passphrase becomes a read, at any offset and of any length:
 //!
@@ -54,6 +55,7 @@ mod patience;
 pub mod reencrypt;
 mod scrub;
 mod sequence;
+mod store_url;
 mod sync;
 mod sys;
 mod trusted;
@@ -65,6 +67,7 @@ pub use file::{
 };
 pub use scrub::scrub;
 pub use sequence::Sequence;
+pub use store_url::store_scheme;
 pub use trusted::{TrustedFile, TrustedFileError};
 
 #[cfg(doctest)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Media, Storage};
-use atrest_engine::{Access, FileDevice, PartitionPlace, Sequence, partition_place};
+use atrest_engine::{Access, FileDevice, PartitionPlace, Sequence, partition_place, store_scheme};
 use atrest_nbd::{ConnectError, Export, Options, Uri};
 
 #[cfg(feature = "sealed")]
@@ -277,13 +277,6 @@ impl Media for Device {
 /// Whether `path` is the URI of an NBD export, or the URL of a store of objects, and no path.
 pub fn is_url(path: &Path) -> bool {
     Uri::is_meant(path) || store_scheme(path).is_some()
-}
-
-/// The scheme of what is meant to be the URL of a store of objects.
-pub(crate) fn store_scheme(path: &Path) -> Option<&'static str> {
-    const SCHEMES: [&str; 9] = ["file", "s3", "gs", "gcs", "az", "abfs", "azure", "http", "https"];
-    let rest = |scheme: &str| path.as_os_str().as_encoded_bytes().strip_prefix(scheme.as_bytes());
-    SCHEMES.into_iter().find(|scheme| rest(scheme).is_some_and(|rest| rest.starts_with(b"://")))
 }
 
 /// Why a file, a block device or an export can't be opened.

@@ -12,7 +12,7 @@ use std::time::Duration;
 #[cfg(feature = "cloud")]
 use atrest_cloud::{CloudError, Location};
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, StoreRequests};
-use atrest_engine::{Access as FileAccess, DiskError, FileDevice};
+use atrest_engine::{Access as FileAccess, DiskError, FileDevice, store_scheme};
 use atrest_sealedvolume::SealedVolume;
 use atrest_sealedvolume::format::{Keys, Kind};
 use atrest_sealedvolume::header::HeaderObject;
@@ -21,8 +21,6 @@ use atrest_sealedvolume::volume::{
     Access, Freshness, JournalSettings, OpenError, Patience, Settings, VolumeError,
 };
 use atrest_volume::SealedKey;
-
-use crate::device::store_scheme;
 
 /// Requests at once over a network: 8 log objects of 8 MiB, or as many ranges of 1 MiB.
 #[cfg(feature = "cloud")]
@@ -422,9 +420,11 @@ impl fmt::Display for SealedError {
         match self {
             Self::Url => f.write_str("the URL of a directory is file:// and an absolute path"),
             #[cfg(feature = "cloud")]
-            Self::Scheme => f.write_str(
-                "stores of objects are directories (file:///path) and buckets of S3 (s3://BUCKET/PREFIX)",
-            ),
+            Self::Scheme => f.write_str(concat!(
+                "stores of objects are directories (file:///path)",
+                ", buckets of S3 (s3://BUCKET/PREFIX)",
+                " and containers of Azure (az://CONTAINER/PREFIX)",
+            )),
             #[cfg(not(feature = "cloud"))]
             Self::Scheme => f.write_str("stores of objects are directories here (file:///path)"),
             #[cfg(feature = "cloud")]

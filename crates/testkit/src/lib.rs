@@ -17,6 +17,7 @@
 //! * [`fvault2`]: volumes of FileVault 2, made by libgcrypt.
 //! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt; [`tcplay`]: those of tcplay.
 //! * [`s3_server`]: a server of S3 that is not ours; [`s3_proxy`]: what stands before it, counts, and has it hang or break off.
+//! * [`azurite`]: a server of Azure Blob Storage that is not ours.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
@@ -32,6 +33,7 @@
 pub mod again;
 pub mod atrest;
 pub mod authenticator;
+pub mod azurite;
 pub mod bitlocker;
 pub mod board;
 pub mod campaign;
@@ -71,6 +73,7 @@ pub mod valgrind;
 pub mod window;
 
 pub use authenticator::{SecurityKeyKind, SoftKey};
+pub use azurite::Azurite;
 pub use campaign::Campaign;
 pub use discards::DiscardDevice;
 pub use fault::FaultDevice;

@@ -128,16 +128,20 @@ impl Drop for S3Server {
     }
 }
 
-fn program() -> PathBuf {
+/// What `scripts/setup` puts at a place below the user's cache.
+///
+/// # Panics
+/// When it is missing.
+pub(crate) fn cached(place: &str) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
     let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    let program = cache.expect("a home").join(PLACE);
+    let program = cache.expect("a home").join(place);
     assert!(program.exists(), "{} is missing: `scripts/setup` installs it", program.display());
     program
 }
 
 /// A port that nobody has, and that no connection is given when it is made: it has to be free when the server comes back.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
         let place =
@@ -151,7 +155,7 @@ fn free_port() -> u16 {
 
 /// A server that listens; `None` if it ended because somebody else has the port.
 fn start(data: &Scratch, port: u16, kind: &Kind) -> Option<Child> {
-    let mut server = Command::new(program());
+    let mut server = Command::new(cached(PLACE));
     server.args(["--quiet", "--keep-alive", "--port", &format!("127.0.0.1:{port}")]);
     if let Kind::Tls(directory) = kind {
         server.arg("--cert").arg(directory.join("server-cert.pem"));

@@ -15,7 +15,7 @@ use atrest_bootimage::fit::{
 use atrest_fuzz::integrity_seed;
 use atrest_fuzz::random::Random;
 use atrest_fuzz::{
-    CIPHERS, Image, checkpoint_seed, dm_answer_seeds, ext4_encrypted_seed, flash_header_seed,
+    CIPHERS, Image, azure_seeds, checkpoint_seed, dm_answer_seeds, ext4_encrypted_seed, flash_header_seed,
     fscrypt_context_seed, littlefs_seed, s3_seeds, sealed_volume_seeds, vhost_user_seed,
 };
 use atrest_kdf::Hash;
@@ -46,6 +46,7 @@ fn main() {
     seeds.sealed();
     seeds.sealed_volume();
     seeds.s3();
+    seeds.azure();
     seeds.key_value();
     seeds.littlefs();
     seeds.daemons();
@@ -674,6 +675,12 @@ impl Seeds {
     fn s3(&self) {
         for (name, seed) in s3_seeds() {
             self.put("s3", name, &seed);
+        }
+    }
+
+    fn azure(&self) {
+        for (name, seed) in azure_seeds() {
+            self.put("azure", name, &seed);
         }
     }
 

@@ -60,6 +60,17 @@ fn answers_of_s3_are_those_that_are_made() {
 }
 
 #[test]
+fn lists_of_azure_are_those_that_are_made() {
+    let there = seeds("azure");
+    let made = atrest_fuzz::azure_seeds();
+    assert_eq!(there.len(), made.len());
+    for (name, seed) in made {
+        let kept = there.iter().find(|(path, _)| path.ends_with(&format!("/{name}")));
+        assert_eq!(kept.map(|(_, kept)| kept), Some(&seed), "{name}: made by make-seeds azure");
+    }
+}
+
+#[test]
 fn filesystems_open_and_list() {
     for (name, seed) in seeds("ext4").into_iter().chain(seeds("fat")) {
         let (_, image) = Image::decode(&seed);

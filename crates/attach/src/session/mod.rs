@@ -21,6 +21,7 @@ pub use watch::Watched;
 
 use crate::driver::Driven;
 use crate::{fuse, nbd};
+use atrest_engine::store_scheme;
 use atrest_nbd::Uri;
 use core::fmt;
 use process::Process;
@@ -605,8 +606,7 @@ fn is_name(name: &str) -> bool {
 
 /// Whether a volume is named by a URL, which is no path of this machine: an export of a server, or a store of objects.
 fn is_url(path: &Path) -> bool {
-    let is = |scheme: &str| path.as_os_str().as_encoded_bytes().starts_with(scheme.as_bytes());
-    Uri::is_meant(path) || is("file://") || is("s3://")
+    Uri::is_meant(path) || store_scheme(path).is_some()
 }
 
 #[cfg(test)]

@@ -71,6 +71,7 @@ mod sealed_repair;
 mod sealed_unanchored;
 mod sealed_volume;
 mod sealed_volume_adversary;
+mod sealed_volume_azure;
 mod sealed_volume_crowd;
 mod sealed_volume_hangs;
 mod sealed_volume_journal;

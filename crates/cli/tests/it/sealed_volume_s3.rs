@@ -11,7 +11,8 @@ pub fn at(server: &S3Server, scratch: &Scratch, args: &[&str]) -> Ran {
     with(&server.environment(), scratch, args)
 }
 
-fn with(environment: &[(&str, String)], scratch: &Scratch, args: &[&str]) -> Ran {
+/// A command in an environment with more variables.
+pub fn with(environment: &[(&str, String)], scratch: &Scratch, args: &[&str]) -> Ran {
     let mut program = scratch.program(env!("CARGO_BIN_EXE_atrest")).args(args).without_terminal();
     for (name, value) in environment {
         program = program.env(name, value);
@@ -85,7 +86,7 @@ fn a_store_that_is_not_known_not_there_or_not_to_be_relied_on_is_refused() {
     };
     let environment = server.environment();
     let url = format!("s3://{}/v", S3Server::BUCKET);
-    for other in ["gs://disks/v", "az://disks/v", "https://example.org/v", "ftp://disks"] {
+    for other in ["gs://disks/v", "azure://disks/v", "https://example.org/v", "ftp://disks"] {
         run(&environment, &format(other)).fails(1, "s3://BUCKET/PREFIX");
     }
     run(&environment, &format("s3://UPPER/v")).fails(1, "no bucket can have this name");

@@ -56,7 +56,7 @@ pub(crate) fn error_code(xml: &[u8]) -> Option<String> {
 }
 
 /// Tells each element when it ends: the names from the outermost one to it, and its own text.
-fn walk(xml: &[u8], mut ended: impl FnMut(&[&str], String) -> Option<()>) -> Option<()> {
+pub(crate) fn walk(xml: &[u8], mut ended: impl FnMut(&[&str], String) -> Option<()>) -> Option<()> {
     let mut rest = core::str::from_utf8(xml).ok()?;
     let mut open: Vec<&str> = Vec::new();
     let mut texts: Vec<String> = Vec::new();

@@ -3,7 +3,7 @@
 mod credentials;
 pub(crate) mod list;
 mod metadata;
-mod profile;
+pub(crate) mod profile;
 mod settings;
 mod sign;
 mod store;
@@ -12,5 +12,6 @@ mod url;
 pub use credentials::Credentials;
 pub use list::Page;
 pub use settings::Settings;
+pub(crate) use sign::encoded;
 pub use store::S3Store;
 pub use url::S3Location;

@@ -90,7 +90,7 @@ fn nothing_that_is_printed_has_the_secret() {
 }
 
 /// Answers requests, one on each connection, whose first line begins so; the answer's body is JSON or text.
-fn service(script: Vec<(&'static str, &'static str, String)>) -> String {
+pub fn service(script: Vec<(&'static str, &'static str, String)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     thread::spawn(move || {

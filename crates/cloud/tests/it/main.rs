@@ -1,5 +1,7 @@
-//! The client against a server of S3 that is not ours, and against servers that lie.
-
+//! The clients of clouds, against real servers and against hostile ones.
+mod azure;
+mod azure_environment;
+mod azure_lies;
 mod environment;
 mod lies;
 mod server;

@@ -4,6 +4,7 @@ mod beginning;
 mod clones;
 mod format;
 mod hand_over;
+mod hints;
 mod rekey;
 mod space;
 
@@ -84,9 +85,8 @@ const JOURNAL: (u64, u32) = (256 << 20, 60);
 
 fn journal(args: &JournalArgs) -> Result<Option<JournalFile>, Failure> {
     if args.max_lag.is_some() && args.journal.is_none() {
-        return Err(Failure::parameters("--max-lag is for a volume that is opened with a journal").hint(
-            "--journal FILE names it; without one a flush waits until the store has everything",
-        ));
+        return Err(Failure::parameters("--max-lag is for a volume that is opened with a journal")
+            .hint("--journal FILE names it; without one a flush waits until the store has everything"));
     }
     let (size, lag) = JOURNAL;
     let max_lag = Duration::from_secs(args.max_lag.unwrap_or(lag).into()); // intended: the default.
@@ -113,9 +113,9 @@ impl Opened {
     /// Asks for the passphrase, and opens it.
     fn unlock(path: &Path, args: &UnlockArgs, write: bool, output: &Output) -> Result<Self, Failure> {
         if !is_meant(path) {
-            return Err(Failure::parameters("it is no sealed volume").at(path).hint(
-                "a sealed volume is named by the URL of its store: file:///path or s3://BUCKET/PREFIX",
-            ));
+            return Err(Failure::parameters("it is no sealed volume")
+                .at(path)
+                .hint(format!("a sealed volume is named by the URL of its store: {}", hints::URLS)));
         }
         let wanted = Use { write, ..Use::default() };
         let (held, volume) = open_if(path, args, wanted, output, || Ok(()))?;
@@ -159,8 +159,9 @@ impl From<SealedError> for Failure {
             SealedError::NoHeader => {
                 Self::new(Code::Device, error).hint("`atrest format --type sealed --size SIZE URL` makes one")
             }
-            SealedError::NoStore => Self::new(Code::Device, error)
-                .hint("name the store by its URL: file:///path or s3://BUCKET/PREFIX"),
+            SealedError::NoStore => {
+                Self::new(Code::Device, error).hint(format!("name the store by its URL: {}", hints::URLS))
+            }
             SealedError::Journal(Cause::Busy) => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
             SealedError::Journal(Cause::Os(errno)) => {
@@ -183,18 +184,15 @@ impl From<StoreError> for Failure {
             StoreError::Os(errno) => Self::io(&std::io::Error::from_raw_os_error(errno)),
             StoreError::Held | StoreError::Read => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
-            StoreError::Refused { status: 401 | 403 } => Self::new(Code::Refused, error).hint(
-                "are these the right credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID), may they list, read and write there, and is this machine's clock right?",
-            ),
-            StoreError::Refused { status: 404 } => Self::new(Code::Device, error).hint("is there such a bucket?"),
-            StoreError::Refused { status: 301 | 307 | 400 } => {
-                Self::new(Code::Device, error).hint("is the bucket in another region (AWS_REGION), or at another endpoint (AWS_ENDPOINT_URL)?")
+            StoreError::Refused { status: 401 | 403 } => {
+                Self::new(Code::Refused, error).hint_by_url(hints::REFUSED)
             }
-            StoreError::Untrusted => Self::new(Code::Refused, error)
-                .hint("AWS_CA_BUNDLE names a file with the certificates of the authorities that are trusted"),
-            StoreError::Unconditional => Self::new(Code::Device, error).hint(
-                "two writers would overwrite each other's objects there: a store is needed that honours If-None-Match",
-            ),
+            StoreError::Refused { status: 404 } => Self::new(Code::Device, error).hint_by_url(hints::NOWHERE),
+            StoreError::Refused { status: 301 | 307 | 400 } => {
+                Self::new(Code::Device, error).hint_by_url(hints::ELSEWHERE)
+            }
+            StoreError::Untrusted => Self::new(Code::Refused, error).hint_by_url(hints::UNTRUSTED),
+            StoreError::Unconditional => Self::new(Code::Device, error).hint_by_url(hints::UNCONDITIONAL),
             error => Self::new(Code::Device, error),
         }
     }
@@ -207,6 +205,11 @@ fn of_cloud(error: CloudError) -> Failure {
         CloudError::Bucket => Failure::parameters(error).hint("as in s3://disks/laptop, where disks is the bucket"),
         CloudError::NoCredentials | CloudError::NoProfile { .. } | CloudError::Unsupported { .. } => Failure::new(Code::Refused, error).hint(
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile that AWS_PROFILE names in ~/.aws/credentials",
+        ),
+        CloudError::AzureUrl => Failure::parameters(error).hint("az://disks/laptop names blobs of the container disks that begin with laptop/"),
+        CloudError::Container => Failure::parameters(error).hint("as in az://disks/laptop, where disks is the container"),
+        CloudError::NoAzureCredentials | CloudError::AzureUnsupported { .. } => Failure::new(Code::Refused, error).hint(
+            "AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, AZURE_STORAGE_CONNECTION_STRING, or the section [storage] of ~/.azure/config",
         ),
         error => Failure::parameters(error),
     }
