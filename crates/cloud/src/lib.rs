@@ -1,6 +1,6 @@
 //! Sealed volumes in clouds: clients of their stores of objects behind the trait that the engine has.
 //!
-//! A volume is named by a URL, such as `s3://BUCKET/PREFIX` ([`Location`]). Endpoint, region and credentials come from where the tools of
+//! A volume is named by a URL, such as `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX` ([`Location`]). Endpoint, region and credentials come from where the tools of
 //! that cloud keep them, never from an argument.
 //!
 //! Every call blocks, and no asynchronous runtime is behind it: a request is one connection's for as long as it runs, and as many
@@ -13,6 +13,7 @@
 
 mod endpoint;
 mod error;
+pub mod google;
 mod http;
 mod location;
 pub mod s3;
@@ -25,6 +26,8 @@ pub use location::Location;
 /// What reads bytes of a server, for fuzzing.
 #[doc(hidden)]
 pub mod untrusted {
+    pub use crate::google::list::{page as google_page, size as google_size};
+    pub use crate::google::token::granted;
     pub use crate::http::{Answer, HttpError, answer};
     pub use crate::s3::list::page;
 }

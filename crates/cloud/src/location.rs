@@ -5,6 +5,7 @@ use std::sync::Arc;
 use atrest_sealedvolume::store::ObjectStore;
 
 use crate::CloudError;
+use crate::google::{self, GoogleLocation, GoogleStore};
 use crate::s3::{S3Location, S3Store, Settings};
 
 /// A cloud, and what names the objects of one volume there.
@@ -13,6 +14,8 @@ use crate::s3::{S3Location, S3Store, Settings};
 pub enum Location {
     /// `s3://BUCKET/PREFIX`.
     S3(S3Location),
+    /// `gs://BUCKET/PREFIX`.
+    Google(GoogleLocation),
 }
 
 impl Location {
@@ -23,6 +26,7 @@ impl Location {
     pub fn parse(url: &str) -> Result<Self, CloudError> {
         match url.split_once("://") {
             Some(("s3", _)) => Ok(Self::S3(S3Location::parse(url)?)),
+            Some(("gs", _)) => Ok(Self::Google(GoogleLocation::parse(url)?)),
             _ => Err(CloudError::Scheme),
         }
     }
@@ -34,6 +38,7 @@ impl Location {
     pub fn open(&self) -> Result<Arc<dyn ObjectStore>, CloudError> {
         Ok(match self {
             Self::S3(at) => Arc::new(S3Store::open(at, Settings::from_environment()?)?),
+            Self::Google(at) => Arc::new(GoogleStore::open(at, google::Settings::from_environment()?)?),
         })
     }
 }

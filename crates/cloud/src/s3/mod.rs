@@ -12,5 +12,6 @@ mod url;
 pub use credentials::Credentials;
 pub use list::Page;
 pub use settings::Settings;
+pub(crate) use sign::encoded;
 pub use store::S3Store;
 pub use url::S3Location;
