@@ -17,6 +17,7 @@ mod flash_built;
 mod foreign;
 mod fscrypt;
 mod fvault2;
+mod google;
 mod handshake;
 mod image;
 mod images;
@@ -57,6 +58,7 @@ pub use fscrypt::{
     ext4_encrypted, ext4_encrypted_seed, fscrypt_context, fscrypt_context_seed, fscrypt_keyring,
 };
 pub use fvault2::{fvault2, wipekey};
+pub use google::{google, google_seeds};
 pub use handshake::nbd_handshake;
 pub use image::Image;
 pub use images::{fit, initramfs, modules};
@@ -119,6 +121,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sealed_store", sealed_store),
     ("sealed_volume", sealed_volume),
     ("s3", s3),
+    ("google", google),
     ("littlefs", littlefs),
     ("dm_answer", dm_answer),
     ("control", control),

@@ -32,6 +32,8 @@ pub struct Failure {
     code: u8,
     what: String,
     hint: Option<String>,
+    /// Hints of which the one counts that goes with the beginning of the URL that the failure is about.
+    hints: &'static [(&'static str, &'static str)],
     /// A file was not found, or one of the directories that lead to it.
     missing: bool,
 }
@@ -39,7 +41,7 @@ pub struct Failure {
 impl Failure {
     /// Something failed that `what` names in one sentence.
     pub fn new(code: Code, what: impl fmt::Display) -> Self {
-        Self { code: code as u8, what: what.to_string(), hint: None, missing: false }
+        Self { code: code as u8, what: what.to_string(), hint: None, hints: &[], missing: false }
     }
 
     /// Wrong arguments.
@@ -49,12 +51,18 @@ impl Failure {
 
     /// Ends with this code and says nothing: the reason is known to whoever reads the code.
     pub fn silent(code: u8) -> Self {
-        Self { code, what: String::new(), hint: None, missing: false }
+        Self { code, what: String::new(), hint: None, hints: &[], missing: false }
     }
 
     /// Adds what to try next.
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint = Some(hint.to_string());
+        self
+    }
+
+    /// Adds what to try next where the URL that the failure is about begins so. Which it is, [`at`](Self::at) says.
+    pub fn hint_by_url(mut self, hints: &'static [(&'static str, &'static str)]) -> Self {
+        self.hints = hints;
         self
     }
 
@@ -65,6 +73,11 @@ impl Failure {
 
     /// Names the file that the failure is about.
     pub fn at(mut self, path: &Path) -> Self {
+        let url = path.as_os_str().as_encoded_bytes();
+        if let Some((_, hint)) = self.hints.iter().find(|(begin, _)| url.starts_with(begin.as_bytes())) {
+            self.hints = &[];
+            self = self.hint(hint);
+        }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(parent) = parent.filter(|parent| self.missing && !parent.exists()) {
             self.missing = false;

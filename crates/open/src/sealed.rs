@@ -422,9 +422,11 @@ impl fmt::Display for SealedError {
         match self {
             Self::Url => f.write_str("the URL of a directory is file:// and an absolute path"),
             #[cfg(feature = "cloud")]
-            Self::Scheme => f.write_str(
-                "stores of objects are directories (file:///path) and buckets of S3 (s3://BUCKET/PREFIX)",
-            ),
+            Self::Scheme => f.write_str(concat!(
+                "stores of objects are directories (file:///path)",
+                ", buckets of S3 (s3://BUCKET/PREFIX)",
+                ", buckets of Google Cloud Storage (gs://BUCKET/PREFIX)",
+            )),
             #[cfg(not(feature = "cloud"))]
             Self::Scheme => f.write_str("stores of objects are directories here (file:///path)"),
             #[cfg(feature = "cloud")]

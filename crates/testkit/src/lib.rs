@@ -17,6 +17,7 @@
 //! * [`fvault2`]: volumes of FileVault 2, made by libgcrypt.
 //! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt; [`tcplay`]: those of tcplay.
 //! * [`s3_server`]: a server of S3 that is not ours; [`s3_proxy`]: what stands before it, counts, and has it hang or break off.
+//! * [`gcs_server`]: a server of Google Cloud Storage that is not Google's.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
@@ -42,6 +43,7 @@ pub mod fault;
 pub mod firmware;
 pub mod flash;
 pub mod fvault2;
+pub mod gcs_server;
 pub mod kernel;
 pub mod liar;
 pub mod memory;
@@ -74,6 +76,7 @@ pub use authenticator::{SecurityKeyKind, SoftKey};
 pub use campaign::Campaign;
 pub use discards::DiscardDevice;
 pub use fault::FaultDevice;
+pub use gcs_server::GcsServer;
 pub use nbd_server::NbdServer;
 pub use needs::wait_until;
 pub use pki::Pki;

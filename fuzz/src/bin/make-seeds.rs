@@ -16,7 +16,7 @@ use atrest_fuzz::integrity_seed;
 use atrest_fuzz::random::Random;
 use atrest_fuzz::{
     CIPHERS, Image, checkpoint_seed, dm_answer_seeds, ext4_encrypted_seed, flash_header_seed,
-    fscrypt_context_seed, littlefs_seed, s3_seeds, sealed_volume_seeds, vhost_user_seed,
+    fscrypt_context_seed, google_seeds, littlefs_seed, s3_seeds, sealed_volume_seeds, vhost_user_seed,
 };
 use atrest_kdf::Hash;
 use atrest_keyslot::flash::KdfCost;
@@ -46,6 +46,7 @@ fn main() {
     seeds.sealed();
     seeds.sealed_volume();
     seeds.s3();
+    seeds.google();
     seeds.key_value();
     seeds.littlefs();
     seeds.daemons();
@@ -674,6 +675,12 @@ impl Seeds {
     fn s3(&self) {
         for (name, seed) in s3_seeds() {
             self.put("s3", name, &seed);
+        }
+    }
+
+    fn google(&self) {
+        for (name, seed) in google_seeds() {
+            self.put("google", name, &seed);
         }
     }
 

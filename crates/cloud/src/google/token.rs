@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use atrest_secret::{SecretBytes, wipe};
 use atrest_sealedvolume::store::StoreError;
+use atrest_secret::{SecretBytes, wipe};
 use serde::Deserialize;
 
 use crate::google::jwt::{self, Account};

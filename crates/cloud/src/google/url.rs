@@ -105,7 +105,11 @@ mod tests {
             &long_part,
             &long_whole,
         ] {
-            assert_eq!(GoogleLocation::parse(&format!("gs://{bad}/a")), Err(CloudError::GoogleBucket), "{bad}");
+            assert_eq!(
+                GoogleLocation::parse(&format!("gs://{bad}/a")),
+                Err(CloudError::GoogleBucket),
+                "{bad}"
+            );
         }
     }
 }

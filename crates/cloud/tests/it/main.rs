@@ -1,5 +1,6 @@
-//! The client against a server of S3 that is not ours, and against servers that lie.
+//! Each client against a server that is not ours, and against servers that lie.
 
 mod environment;
+mod google;
 mod lies;
 mod server;

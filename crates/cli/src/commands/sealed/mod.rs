@@ -4,6 +4,7 @@ mod beginning;
 mod clones;
 mod format;
 mod hand_over;
+mod hints;
 mod rekey;
 mod space;
 
@@ -108,9 +109,9 @@ impl Opened {
     /// Asks for the passphrase, and opens it.
     fn unlock(path: &Path, args: &UnlockArgs, write: bool, output: &Output) -> Result<Self, Failure> {
         if !is_meant(path) {
-            return Err(Failure::parameters("it is no sealed volume").at(path).hint(
-                "a sealed volume is named by the URL of its store: file:///path or s3://BUCKET/PREFIX",
-            ));
+            return Err(Failure::parameters("it is no sealed volume")
+                .at(path)
+                .hint(format!("a sealed volume is named by the URL of its store: {}", hints::URLS)));
         }
         let wanted = Use { write, ..Use::default() };
         let (held, volume) = open_if(path, args, wanted, output, || Ok(()))?;
@@ -154,8 +155,9 @@ impl From<SealedError> for Failure {
             SealedError::NoHeader => {
                 Self::new(Code::Device, error).hint("`atrest format --type sealed --size SIZE URL` makes one")
             }
-            SealedError::NoStore => Self::new(Code::Device, error)
-                .hint("name the store by its URL: file:///path or s3://BUCKET/PREFIX"),
+            SealedError::NoStore => {
+                Self::new(Code::Device, error).hint(format!("name the store by its URL: {}", hints::URLS))
+            }
             SealedError::Journal(Cause::Busy) => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
             SealedError::Journal(Cause::Os(errno)) => {
@@ -178,18 +180,17 @@ impl From<StoreError> for Failure {
             StoreError::Os(errno) => Self::io(&std::io::Error::from_raw_os_error(errno)),
             StoreError::Held | StoreError::Read => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
-            StoreError::Refused { status: 401 | 403 } => Self::new(Code::Refused, error).hint(
-                "are these the right credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID), may they list, read and write there, and is this machine's clock right?",
-            ),
-            StoreError::Refused { status: 404 } => Self::new(Code::Device, error).hint("is there such a bucket?"),
-            StoreError::Refused { status: 301 | 307 | 400 } => {
-                Self::new(Code::Device, error).hint("is the bucket in another region (AWS_REGION), or at another endpoint (AWS_ENDPOINT_URL)?")
+            StoreError::Refused { status: 401 | 403 } => {
+                Self::new(Code::Refused, error).hint_by_url(hints::REFUSED)
             }
-            StoreError::Untrusted => Self::new(Code::Refused, error)
-                .hint("AWS_CA_BUNDLE names a file with the certificates of the authorities that are trusted"),
-            StoreError::Unconditional => Self::new(Code::Device, error).hint(
-                "two writers would overwrite each other's objects there: a store is needed that honours If-None-Match",
-            ),
+            StoreError::Refused { status: 404 } => {
+                Self::new(Code::Device, error).hint("is there such a bucket?")
+            }
+            StoreError::Refused { status: 301 | 307 | 400 } => {
+                Self::new(Code::Device, error).hint_by_url(hints::ELSEWHERE)
+            }
+            StoreError::Untrusted => Self::new(Code::Refused, error).hint_by_url(hints::UNTRUSTED),
+            StoreError::Unconditional => Self::new(Code::Device, error).hint_by_url(hints::UNCONDITIONAL),
             error => Self::new(Code::Device, error),
         }
     }
@@ -202,6 +203,14 @@ fn of_cloud(error: CloudError) -> Failure {
         CloudError::Bucket => Failure::parameters(error).hint("as in s3://disks/laptop, where disks is the bucket"),
         CloudError::NoCredentials | CloudError::NoProfile { .. } | CloudError::Unsupported { .. } => Failure::new(Code::Refused, error).hint(
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile that AWS_PROFILE names in ~/.aws/credentials",
+        ),
+        CloudError::GoogleUrl => Failure::parameters(error).hint("gs://disks/laptop names objects of the bucket disks that begin with laptop/"),
+        CloudError::GoogleBucket => Failure::parameters(error).hint("as in gs://disks/laptop, where disks is the bucket"),
+        CloudError::NoGoogleCredentials | CloudError::GoogleUnsupported { .. } => Failure::new(Code::Refused, error).hint(
+            "`gcloud auth application-default login` makes them for a user; GOOGLE_APPLICATION_CREDENTIALS names the file of a service account",
+        ),
+        CloudError::GoogleRefused { .. } => Failure::new(Code::Refused, error).hint(
+            "`gcloud auth application-default login` makes new ones for a user; has the key of a service account been deleted, and is this machine's clock right?",
         ),
         error => Failure::parameters(error),
     }
