@@ -13,7 +13,7 @@ use crate::google::list;
 use crate::google::settings::Settings;
 use crate::google::token::{Current, NoToken, Token};
 use crate::google::url::GoogleLocation;
-use crate::http::{Answer, Connector, Limits, Request};
+use crate::http::{Answer, Connector, HttpError, Limits, Request};
 use crate::s3::encoded;
 
 /// Bytes of an answer that is a list, at most.
@@ -85,13 +85,14 @@ impl GoogleStore {
     fn ask(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
         let limit = Duration::from_millis(self.limit.load(Ordering::Relaxed));
         let Some(current) = &self.current else { return self.ask_as(None, request, limit) };
-        let token = current.token(limit)?;
+        let token = current.token(limit).map_err(NoToken::told)?;
         let answer = self.ask_as(Some(&token), request, limit)?;
         if answer.status != 401 {
             return Ok(answer);
         }
         current.forget(&token);
-        self.ask_as(Some(&*current.token(limit)?), request, limit)
+        let new = current.token(limit).map_err(NoToken::told)?;
+        self.ask_as(Some(&new), request, limit)
     }
 
     fn ask_as(
@@ -115,7 +116,7 @@ impl GoogleStore {
         let answer = self.connector.ask(&self.host, &request, Limits::STORE.at_most(limit));
         drop(headers);
         authorization.into_iter().for_each(|mut value| wipe(&mut value));
-        let answer = answer.map_err(StoreError::from)?;
+        let answer = answer.map_err(HttpError::told)?;
         // An end that nobody has announced may be that of a connection that broke.
         if answer.is_whole || answer.status >= 300 { Ok(answer) } else { Err(StoreError::Malformed) }
     }

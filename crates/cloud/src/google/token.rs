@@ -18,6 +18,8 @@ pub(crate) const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_
 const EARLY: Duration = Duration::from_secs(225);
 /// So long nobody asks again after one that did not come, while the known one holds.
 const PAUSE: Duration = Duration::from_secs(10);
+/// So long all are told of one that did not come where none holds: those who have waited for it do not ask one after the other.
+const TOLD: Duration = Duration::from_secs(1);
 /// For a server of tokens, at most.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Longest answer.
@@ -69,11 +71,12 @@ pub(crate) enum NoToken {
     Silent,
 }
 
-impl From<NoToken> for StoreError {
-    fn from(error: NoToken) -> Self {
-        match error {
-            NoToken::Refused(_) => Self::Refused { status: 401 },
-            NoToken::Silent => Self::Silent,
+impl NoToken {
+    /// What the engine is told.
+    pub(crate) fn told(self) -> StoreError {
+        match self {
+            Self::Refused(_) => StoreError::Refused { status: 401 },
+            Self::Silent => StoreError::Silent,
         }
     }
 }
@@ -87,8 +90,8 @@ pub(crate) struct Current {
 #[derive(Default)]
 struct Last {
     token: Option<Arc<Token>>,
-    /// When another one did not come.
-    failed: Option<Instant>,
+    /// When another one did not come, and why.
+    failed: Option<(Instant, NoToken)>,
 }
 
 impl Current {
@@ -108,12 +111,14 @@ impl Current {
         let now = SystemTime::now();
         let lives = |token: &Arc<Token>, early: Duration| now + early < token.expires;
         let known = last.token.clone().filter(|token| lives(token, Duration::ZERO));
-        let paused = last.failed.is_some_and(|at| at.elapsed() < PAUSE);
-        if let Some(known) = known.as_ref().filter(|token| paused || lives(token, EARLY)) {
-            return Ok(known.clone());
+        let failed = |pause: Duration| last.failed.filter(|(at, _)| at.elapsed() < pause);
+        match (&known, failed(TOLD)) {
+            (Some(known), _) if lives(known, EARLY) || failed(PAUSE).is_some() => return Ok(known.clone()),
+            (None, Some((_, error))) => return Err(error),
+            _ => {}
         }
         let fetched = self.source.fetch(limit.min(LIMIT));
-        last.failed = fetched.is_err().then(Instant::now);
+        last.failed = fetched.as_ref().err().map(|error| (Instant::now(), *error));
         match (fetched, known) {
             (Ok(new), _) => Ok(last.token.insert(Arc::new(new)).clone()),
             // It holds for some minutes yet.

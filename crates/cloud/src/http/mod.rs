@@ -91,14 +91,15 @@ impl From<io::Error> for HttpError {
     }
 }
 
-impl From<HttpError> for StoreError {
-    fn from(error: HttpError) -> Self {
-        match error {
-            HttpError::Unreachable(Some(errno)) => Self::Os(errno),
-            HttpError::Unreachable(None) | HttpError::Slow => Self::Silent,
-            HttpError::Untrusted => Self::Untrusted,
-            HttpError::Malformed => Self::Malformed,
-            HttpError::TooLong => Self::TooLong,
+impl HttpError {
+    /// What the engine is told.
+    pub(crate) fn told(self) -> StoreError {
+        match self {
+            Self::Unreachable(Some(errno)) => StoreError::Os(errno),
+            Self::Unreachable(None) | Self::Slow => StoreError::Silent,
+            Self::Untrusted => StoreError::Untrusted,
+            Self::Malformed => StoreError::Malformed,
+            Self::TooLong => StoreError::TooLong,
         }
     }
 }

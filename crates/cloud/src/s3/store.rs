@@ -8,7 +8,7 @@ use atrest_sealedvolume::format::{Kind, MOST_OBJECT, names};
 use atrest_sealedvolume::store::{Names, ObjectStore, Put, StoreError};
 
 use crate::CloudError;
-use crate::http::{Answer, Connector, Limits, Request};
+use crate::http::{Answer, Connector, HttpError, Limits, Request};
 use crate::s3::credentials::Current;
 use crate::s3::list;
 use crate::s3::settings::Settings;
@@ -88,7 +88,7 @@ impl S3Store {
         // What is refused is told in XML, however little was asked for.
         let request = Request { method, target: &target, headers: &headers, body, most: most.max(64 << 10) };
         let limits = Limits::STORE.at_most(Duration::from_millis(self.limit.load(Ordering::Relaxed)));
-        let answer = self.connector.ask(&self.host, &request, limits).map_err(StoreError::from)?;
+        let answer = self.connector.ask(&self.host, &request, limits).map_err(HttpError::told)?;
         // An end that nobody has announced may be that of a connection that broke.
         if answer.is_whole || answer.status >= 300 { Ok(answer) } else { Err(StoreError::Malformed) }
     }
