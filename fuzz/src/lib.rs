@@ -18,6 +18,7 @@ mod flash_built;
 mod foreign;
 mod fscrypt;
 mod fvault2;
+mod google;
 mod handshake;
 mod image;
 mod images;
@@ -59,6 +60,7 @@ pub use fscrypt::{
     ext4_encrypted, ext4_encrypted_seed, fscrypt_context, fscrypt_context_seed, fscrypt_keyring,
 };
 pub use fvault2::{fvault2, wipekey};
+pub use google::{google, google_seeds};
 pub use handshake::nbd_handshake;
 pub use image::Image;
 pub use images::{fit, initramfs, modules};
@@ -122,6 +124,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sealed_volume", sealed_volume),
     ("s3", s3),
     ("azure", azure),
+    ("google", google),
     ("littlefs", littlefs),
     ("dm_answer", dm_answer),
     ("control", control),

@@ -265,7 +265,7 @@ impl From<UnlockError> for Failure {
             | UnlockError::UnsupportedRequirement { .. }
             | UnlockError::UnknownIntegrity => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
             UnlockError::SealedElsewhere => Self::new(Code::Device, error)
-                .hint("name the store by its URL: file:///path, s3://BUCKET/PREFIX or az://CONTAINER/PREFIX"),
+                .hint("name the store by its URL: file:///path, s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX"),
             UnlockError::Authenticated => {
                 Self::new(Code::Device, error).hint("copy the data to a new volume: `atrest decrypt`, `atrest format`")
             }

@@ -13,6 +13,10 @@ pub enum CloudError {
     Url,
     /// No bucket can have the name.
     Bucket,
+    /// The URL is not `gs://BUCKET` or `gs://BUCKET/PREFIX`.
+    GoogleUrl,
+    /// No bucket of Google Cloud Storage can have the name.
+    GoogleBucket,
     /// A setting of the environment or of a profile has a value that can't be used.
     Setting {
         /// Its name.
@@ -46,6 +50,18 @@ pub enum CloudError {
     },
     /// There is no storage account of Azure anywhere that one is looked for, or there are no credentials for it.
     NoAzureCredentials,
+    /// There are no credentials for Google Cloud Storage anywhere that they are looked for.
+    NoGoogleCredentials,
+    /// A file of Google's credentials is of a type, or has a setting, that is not supported.
+    GoogleUnsupported {
+        /// The type, or the setting.
+        name: &'static str,
+    },
+    /// Google's server of tokens gives none for the credentials.
+    GoogleRefused {
+        /// The status of its answer.
+        status: u16,
+    },
     /// No certificate of an authority was found, so that no server can be trusted.
     NoAuthorities,
 }
@@ -54,13 +70,17 @@ impl fmt::Display for CloudError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scheme => f.write_str(concat!(
-                "stores in clouds are",
-                " buckets of S3 (s3://BUCKET/PREFIX)",
-                " and containers of Azure (az://CONTAINER/PREFIX)",
+                "stores in clouds are buckets of S3 (s3://BUCKET/PREFIX)",
+                ", containers of Azure (az://CONTAINER/PREFIX)",
+                " and buckets of Google Cloud Storage (gs://BUCKET/PREFIX)",
             )),
             Self::Url => f.write_str("the URL of a store on S3 is s3://BUCKET/PREFIX"),
             Self::Bucket => f.write_str(
                 "no bucket can have this name: it has 3 to 63 small letters, digits, dots and dashes, and begins and ends with a letter or digit",
+            ),
+            Self::GoogleUrl => f.write_str("the URL of a store on Google Cloud Storage is gs://BUCKET/PREFIX"),
+            Self::GoogleBucket => f.write_str(
+                "no bucket can have this name: it has 3 to 63 small letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit",
             ),
             Self::Setting { name } => write!(f, "the value of {name} can't be used"),
             Self::File { path } => write!(f, "{} can't be read, or is not what it should be", path.display()),
@@ -75,6 +95,13 @@ impl fmt::Display for CloudError {
             ),
             Self::AzureUnsupported { name } => write!(f, "{name} is set, which is not supported"),
             Self::NoAzureCredentials => f.write_str("there is no storage account of Azure, or there are no credentials for it"),
+            Self::NoGoogleCredentials => f.write_str("there are no credentials for Google Cloud Storage"),
+            Self::GoogleUnsupported { name } => {
+                write!(f, "the file of Google's credentials has {name}, which is not supported")
+            }
+            Self::GoogleRefused { status } => {
+                write!(f, "Google gives no token for the credentials (status {status})")
+            }
             Self::NoAuthorities => {
                 f.write_str("there are no certificates of authorities, so no server can be trusted")
             }

@@ -1,6 +1,6 @@
 //! Sealed volumes in clouds: clients of their stores of objects behind the trait that the engine has.
 //!
-//! A volume is named by a URL, such as `s3://BUCKET/PREFIX` ([`Location`]). Endpoint, region and credentials come from where the tools of
+//! A volume is named by a URL, such as `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX` ([`Location`]). Endpoint, region and credentials come from where the tools of
 //! that cloud keep them, never from an argument.
 //!
 //! Every call blocks, and no asynchronous runtime is behind it: a request is one connection's for as long as it runs, and as many
@@ -14,8 +14,10 @@
 pub mod azure;
 mod endpoint;
 mod error;
+pub mod google;
 mod http;
 mod location;
+mod range;
 pub mod s3;
 mod time;
 mod tls;
@@ -27,6 +29,8 @@ pub use location::Location;
 #[doc(hidden)]
 pub mod untrusted {
     pub use crate::azure::list::page as azure_page;
+    pub use crate::google::list::{page as google_page, size as google_size};
+    pub use crate::google::token::granted;
     pub use crate::http::{Answer, HttpError, answer};
     pub use crate::s3::list::page;
 }

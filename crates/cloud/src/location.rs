@@ -6,6 +6,7 @@ use atrest_sealedvolume::store::ObjectStore;
 
 use crate::CloudError;
 use crate::azure::{self, AzureLocation, AzureStore};
+use crate::google::{self, GoogleLocation, GoogleStore};
 use crate::s3::{S3Location, S3Store, Settings};
 
 /// A cloud, and what names the objects of one volume there.
@@ -16,6 +17,8 @@ pub enum Location {
     S3(S3Location),
     /// `az://CONTAINER/PREFIX`.
     Azure(AzureLocation),
+    /// `gs://BUCKET/PREFIX`.
+    Google(GoogleLocation),
 }
 
 impl Location {
@@ -27,6 +30,7 @@ impl Location {
         match url.split_once("://") {
             Some(("s3", _)) => Ok(Self::S3(S3Location::parse(url)?)),
             Some(("az", _)) => Ok(Self::Azure(AzureLocation::parse(url)?)),
+            Some(("gs", _)) => Ok(Self::Google(GoogleLocation::parse(url)?)),
             _ => Err(CloudError::Scheme),
         }
     }
@@ -39,6 +43,7 @@ impl Location {
         Ok(match self {
             Self::S3(at) => Arc::new(S3Store::open(at, Settings::from_environment()?)?),
             Self::Azure(at) => Arc::new(AzureStore::open(at, azure::Settings::from_environment()?)?),
+            Self::Google(at) => Arc::new(GoogleStore::open(at, google::Settings::from_environment()?)?),
         })
     }
 }

@@ -423,7 +423,8 @@ impl fmt::Display for SealedError {
             Self::Scheme => f.write_str(concat!(
                 "stores of objects are directories (file:///path)",
                 ", buckets of S3 (s3://BUCKET/PREFIX)",
-                " and containers of Azure (az://CONTAINER/PREFIX)",
+                ", containers of Azure (az://CONTAINER/PREFIX)",
+                " and buckets of Google Cloud Storage (gs://BUCKET/PREFIX)",
             )),
             #[cfg(not(feature = "cloud"))]
             Self::Scheme => f.write_str("stores of objects are directories here (file:///path)"),

@@ -18,6 +18,7 @@
 //! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt; [`tcplay`]: those of tcplay.
 //! * [`s3_server`]: a server of S3 that is not ours; [`s3_proxy`]: what stands before it, counts, and has it hang or break off.
 //! * [`azurite`]: a server of Azure Blob Storage that is not ours.
+//! * [`gcs_server`]: a server of Google Cloud Storage that is not Google's.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
@@ -44,6 +45,7 @@ pub mod fault;
 pub mod firmware;
 pub mod flash;
 pub mod fvault2;
+pub mod gcs_server;
 pub mod kernel;
 pub mod liar;
 pub mod memory;
@@ -77,6 +79,7 @@ pub use azurite::Azurite;
 pub use campaign::Campaign;
 pub use discards::DiscardDevice;
 pub use fault::FaultDevice;
+pub use gcs_server::GcsServer;
 pub use nbd_server::NbdServer;
 pub use needs::wait_until;
 pub use pki::Pki;

@@ -16,7 +16,7 @@ use atrest_fuzz::integrity_seed;
 use atrest_fuzz::random::Random;
 use atrest_fuzz::{
     CIPHERS, Image, azure_seeds, checkpoint_seed, dm_answer_seeds, ext4_encrypted_seed, flash_header_seed,
-    fscrypt_context_seed, littlefs_seed, s3_seeds, sealed_volume_seeds, vhost_user_seed,
+    fscrypt_context_seed, google_seeds, littlefs_seed, s3_seeds, sealed_volume_seeds, vhost_user_seed,
 };
 use atrest_kdf::Hash;
 use atrest_keyslot::flash::KdfCost;
@@ -47,6 +47,7 @@ fn main() {
     seeds.sealed_volume();
     seeds.s3();
     seeds.azure();
+    seeds.google();
     seeds.key_value();
     seeds.littlefs();
     seeds.daemons();
@@ -681,6 +682,12 @@ impl Seeds {
     fn azure(&self) {
         for (name, seed) in azure_seeds() {
             self.put("azure", name, &seed);
+        }
+    }
+
+    fn google(&self) {
+        for (name, seed) in google_seeds() {
+            self.put("google", name, &seed);
         }
     }
 

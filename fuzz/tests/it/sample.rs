@@ -134,6 +134,7 @@ samples! {
     sealed_volume: 5_000;
     s3: 10_000;
     azure: 10_000;
+    google: 10_000;
     littlefs: 1_000;
     dm_answer: 5_000;
     control: 500;

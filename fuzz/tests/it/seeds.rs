@@ -49,6 +49,17 @@ fn tokens_of_cards_and_of_several_factors_are_those_that_are_made_and_are_taken(
 }
 
 #[test]
+fn answers_of_google_are_those_that_are_made() {
+    let there = seeds("google");
+    let made = atrest_fuzz::google_seeds();
+    assert_eq!(there.len(), made.len());
+    for (name, seed) in made {
+        let kept = there.iter().find(|(path, _)| path.ends_with(&format!("/{name}")));
+        assert_eq!(kept.map(|(_, kept)| kept), Some(&seed), "{name}: made by make-seeds google");
+    }
+}
+
+#[test]
 fn answers_of_s3_are_those_that_are_made() {
     let there = seeds("s3");
     let made = atrest_fuzz::s3_seeds();

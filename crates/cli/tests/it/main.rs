@@ -73,6 +73,7 @@ mod sealed_volume;
 mod sealed_volume_adversary;
 mod sealed_volume_azure;
 mod sealed_volume_crowd;
+mod sealed_volume_google;
 mod sealed_volume_hangs;
 mod sealed_volume_journal;
 mod sealed_volume_kills;

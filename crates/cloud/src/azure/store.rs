@@ -14,6 +14,7 @@ use crate::azure::settings::Settings;
 use crate::azure::sign::{self, Unsigned};
 use crate::azure::url::AzureLocation;
 use crate::http::{Answer, Connector, HttpError, Limits, Request};
+use crate::range;
 use crate::s3::encoded;
 use crate::s3::list::error_code;
 
@@ -221,26 +222,14 @@ impl ObjectStore for AzureStore {
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError> {
         let key = self.key(name)?;
-        let Some(last) = (len as u64).checked_sub(1) else {
+        let Some(range) = range::header(offset, len)? else {
             return Ok(self.len_of(name)?.map(|_| Vec::new()));
         };
-        let range = format!("bytes={offset}-{}", offset.checked_add(last).ok_or(StoreError::TooLong)?);
         let mut answer = self.ask_of("GET", &key, &[("range", &range)], MOST_OBJECT)?;
-        match answer.status {
-            206 if answer.body.len() <= len => Ok(Some(answer.body)),
-            // The server knows no ranges: it is all of the object.
-            200 => {
-                let start =
-                    usize::try_from(offset).map_or(answer.body.len(), |start| start.min(answer.body.len()));
-                answer.body.drain(..start);
-                answer.body.truncate(len);
-                Ok(Some(answer.body))
-            }
-            206 => Err(StoreError::Malformed),
-            // The object ends before.
-            416 => Ok(Some(Vec::new())),
-            _ if is_absent(&answer) => Ok(None),
-            _ => Err(refused(&answer)),
+        match range::bytes(&mut answer, offset, len) {
+            Some(bytes) => bytes.map(Some),
+            None if is_absent(&answer) => Ok(None),
+            None => Err(refused(&answer)),
         }
     }
 

@@ -3,5 +3,6 @@ mod azure;
 mod azure_environment;
 mod azure_lies;
 mod environment;
+mod google;
 mod lies;
 mod server;

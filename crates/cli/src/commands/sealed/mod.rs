@@ -211,6 +211,14 @@ fn of_cloud(error: CloudError) -> Failure {
         CloudError::NoAzureCredentials | CloudError::AzureUnsupported { .. } => Failure::new(Code::Refused, error).hint(
             "AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, AZURE_STORAGE_CONNECTION_STRING, or the section [storage] of ~/.azure/config",
         ),
+        CloudError::GoogleUrl => Failure::parameters(error).hint("gs://disks/laptop names objects of the bucket disks that begin with laptop/"),
+        CloudError::GoogleBucket => Failure::parameters(error).hint("as in gs://disks/laptop, where disks is the bucket"),
+        CloudError::NoGoogleCredentials | CloudError::GoogleUnsupported { .. } => Failure::new(Code::Refused, error).hint(
+            "`gcloud auth application-default login` makes them for a user; GOOGLE_APPLICATION_CREDENTIALS names the file of a service account",
+        ),
+        CloudError::GoogleRefused { .. } => Failure::new(Code::Refused, error).hint(
+            "`gcloud auth application-default login` makes new ones for a user; has the key of a service account been deleted, and is this machine's clock right?",
+        ),
         error => Failure::parameters(error),
     }
 }
