@@ -64,7 +64,7 @@ fn a_volume_on_google_is_used_by_commands_and_an_older_one_is_noticed() {
     assert!(info["stored"]["log_objects"]["bytes"].as_u64().expect("bytes") > 0, "{info}");
     // Somebody puts the older objects back.
     scratch.bash(&format!("rm -r '{bucket}' && cp -a older '{bucket}'")).ok();
-    ours(&["ls", &url]).fails(4, "older than");
+    ours(&["ls", &url]).fails(4, "the store shows an older state");
     let older = ["ls", &url, "--key-file", "key", "--store", "older-store"];
     assert!(run(&older).ok().stdout.contains("noise"), "with a store as old they are the volume");
     // A bucket that was copied to a directory is the volume, too.
