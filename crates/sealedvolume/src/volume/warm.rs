@@ -331,29 +331,30 @@ impl SealedVolume {
                 copy(piece.block + u64::from(slot - piece.slot), &data);
             }
         }
+        let mut lost = Vec::new();
         for (block, key) in std::mem::take(&mut taken.others) {
             match self.cache.wait(&key) {
                 Some(data) => copy(block, &data),
-                None => {
-                    let mut data = [0; BLOCK_LEN];
-                    let read = self.read_blocks_alone(block, &mut data);
-                    copy(block, &data);
-                    atrest_secret::wipe(&mut data);
-                    read?;
-                }
+                None => lost.push(block),
             }
+        }
+        // As they lie together: one after the other each would be a request.
+        for run in lost.chunk_by(|before, after| before + 1 == *after) {
+            let at = (run[0] - first) as usize * BLOCK_LEN;
+            self.read_again(run[0], &mut out[at..at + run.len() * BLOCK_LEN])?;
         }
         Ok(())
     }
 
-    /// A block that somebody else was to fetch, and did not.
-    fn read_blocks_alone(&self, block: u64, out: &mut [u8; BLOCK_LEN]) -> Result<(), VolumeError> {
-        let (mut taken, mut at) = (Taken::none(&self.cache), block);
+    /// Blocks that somebody else was to fetch, and did not.
+    fn read_again(&self, first: u64, out: &mut [u8]) -> Result<(), VolumeError> {
+        let end = first + (out.len() / BLOCK_LEN) as u64;
+        let (mut taken, mut at) = (Taken::none(&self.cache), first);
         let objects = self.with_map(|core, fetched| {
-            core.take_on((&mut at, block + 1), (block, Some(&mut out[..])), &mut taken, fetched)?;
+            core.take_on((&mut at, end), (first, Some(&mut *out)), &mut taken, fetched)?;
             Ok(Arc::clone(&core.objects))
         })?;
-        self.fetch(&mut taken, &objects, block, out)
+        self.fetch(&mut taken, &objects, first, out)
     }
 
     /// Has a node of the map fetched by a thread that nobody waits for, unless somebody fetches it.

@@ -36,6 +36,8 @@ struct Late {
     /// Of requests for ranges: how many, and the longest.
     ranges: AtomicU64,
     longest: AtomicUsize,
+    /// Milliseconds that each takes.
+    takes: AtomicU64,
     closed: Mutex<bool>,
     opened: Condvar,
     /// Puts that wait, and all.
@@ -84,6 +86,7 @@ impl ObjectStore for Late {
         let most = here.1;
         drop(here);
         assert!(!late.timed_out(), "{most} requests were here at once, not {wanted}");
+        thread::sleep(Duration::from_millis(self.takes.load(Ordering::SeqCst)));
         self.objects.get_range(name, offset, len)
     }
 
@@ -178,6 +181,45 @@ fn all_read(reader: &SealedVolume) {
             });
         }
     });
+}
+
+/// Blocks lie in runs that were written in no order, so that what is fetched ahead has more pieces than may be under way. Those that are left
+/// were waited for already: whoever waited fetches them, and a run is one request.
+#[test]
+fn who_waits_for_what_nobody_fetches_after_all_fetches_it_together() {
+    const RUN: u64 = 16;
+    const RUNS: u64 = 512;
+    let value = |run: u64| (run % 251) as u8 + 1;
+    let volume = Volume::new();
+    let writer = volume.open(Access::Write, 8192);
+    for run in (0..RUNS).map(|nth| nth * 129 % RUNS) {
+        let bytes = [value(run); RUN as usize * 4096];
+        writer.write_at(run * RUN * 4096, &bytes).expect("written");
+    }
+    writer.close().expect("closed");
+    let reader = volume.open(Access::Read, 8192);
+    volume.store.want(1);
+    volume.store.takes.store(3, Ordering::SeqCst);
+    let next = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut read = vec![0; 16 * RUN as usize * 4096];
+                loop {
+                    let first = next.fetch_add(16, Ordering::SeqCst);
+                    if first >= RUNS {
+                        break;
+                    }
+                    reader.read_at(first * RUN * 4096, &mut read).expect("read");
+                    for (bytes, run) in read.chunks(RUN as usize * 4096).zip(first..) {
+                        assert!(bytes.iter().all(|byte| *byte == value(run)), "run {run}");
+                    }
+                }
+            });
+        }
+    });
+    let ranges = volume.store.ranges.load(Ordering::SeqCst);
+    assert!((RUNS..RUNS * 3 / 2).contains(&ranges), "{ranges} requests for {RUNS} runs");
 }
 
 #[test]
