@@ -355,23 +355,24 @@ impl Core {
             let blocks = self.state.blocks;
             let Some(journal) = &self.writer()?.journal else { return Ok(()) };
             let record = journal.read(place, blocks)?;
+            // A record has its blocks in the order of their places: half of one is a state that the volume never had.
+            self.seal_before(record.parts())?;
             let mut data = record.data.as_chunks::<BLOCK_LEN>().0.iter();
+            let writer = self.writer()?;
             for Extent { start, len, trim } in &record.extents {
                 if *trim {
-                    self.writer()?.batch.trim(*start, *len);
-                    self.seal_replayed()?;
+                    writer.batch.trim(*start, *len);
                     continue;
                 }
                 for (block, data) in (*start..*start + *len).zip(&mut data) {
-                    self.writer()?.batch.write(block, data);
-                    self.seal_replayed()?;
+                    writer.batch.write(block, data);
                 }
             }
-            let writer = self.writer()?;
             writer.batch.is_now_recorded();
             if let Some(journal) = &mut writer.journal {
                 journal.applied = place.after;
             }
+            self.seal_full()?;
         }
         if let Some(journal) = &mut self.writer()?.journal {
             journal.is_applied();
@@ -379,9 +380,13 @@ impl Core {
         Ok(())
     }
 
-    fn seal_replayed(&mut self) -> Result<(), VolumeError> {
-        self.writer()?.batch.is_now_recorded();
-        self.seal_full()
+    /// Seals what is in the batch, if so much more would be too much.
+    fn seal_before(&mut self, parts: usize) -> Result<(), VolumeError> {
+        let writer = self.writer()?;
+        if writer.batch.is_empty() || writer.batch.len() + parts <= writer.batch_blocks {
+            return Ok(());
+        }
+        self.seal_batch()
     }
 }
 

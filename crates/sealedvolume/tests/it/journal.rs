@@ -1,5 +1,6 @@
 //! Journals: what each rule is for. `journal_histories.rs` tries everything at once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,6 +27,8 @@ struct Door {
     shut: AtomicBool,
     /// Of log objects behind so many it says that it stores them, and does not; 0 for none.
     honest: AtomicU64,
+    /// Of log objects behind so many it takes none; 0 for all.
+    most: AtomicU64,
     /// Log objects that were put.
     logs: AtomicU64,
 }
@@ -42,6 +45,10 @@ impl ObjectStore for Door {
         let honest = self.honest.load(Ordering::SeqCst);
         if is_log && honest > 0 && before >= honest {
             return Ok(Put::Stored);
+        }
+        let most = self.most.load(Ordering::SeqCst);
+        if is_log && most > 0 && before >= most {
+            return Err(StoreError::Silent);
         }
         self.objects.put_new(name, bytes)
     }
@@ -272,6 +279,45 @@ fn the_journal_of_another_copy_is_told_where_both_end_with_the_same_number() {
     assert!(matches!(told, Some(OpenError::JournalBranch { .. })), "{told:?}");
     rig.disk.put(&own);
     assert_eq!(byte(&rig.open().expect("it opens"), 2), 2);
+}
+
+/// A record has what was written between two flushes, in the order of places. However much of a journal is stored when the session ends that has
+/// taken it over, that is a state that the volume had.
+#[test]
+fn what_is_stored_of_a_journal_ends_with_a_whole_record() {
+    const RECORDS: [u64; 3] = [3, 2, 2];
+    let mut counts = BTreeSet::new();
+    for (objects, waits) in (1..4).flat_map(|objects| [(objects, false), (objects, true)]) {
+        let rig = Rig::new();
+        let volume = rig.open().expect("it opens");
+        rig.shut(true);
+        for (record, blocks) in RECORDS.iter().enumerate() {
+            (0..*blocks).rev().for_each(|block| write(&volume, record as u64 * 16 + block, 1));
+            volume.flush().expect("a flush");
+        }
+        drop(volume);
+        rig.shut(false);
+        rig.door.most.store(rig.door.logs.load(Ordering::SeqCst) + objects, Ordering::SeqCst);
+        // Batches of another size, so that they do not end where those before ended.
+        let settings = Settings { batch: 4, ..rig.settings(HOUR, false) };
+        if let Ok(volume) = rig.plain.open_with(Access::Write, settings)
+            && waits
+        {
+            // It fails where the store takes nothing more.
+            let _ = volume.checkpoint();
+        }
+        rig.door.most.store(0, Ordering::SeqCst);
+        let volume = rig.forgo().expect("it opens");
+        let stored = RECORDS.iter().enumerate().map(|(record, blocks)| {
+            let stored = (0..*blocks).filter(|block| byte(&volume, record as u64 * 16 + block) == 1).count();
+            assert!(stored == 0 || stored as u64 == *blocks, "{stored} of {blocks} blocks of a record");
+            stored > 0
+        });
+        let stored: Vec<bool> = stored.collect();
+        assert!(stored.is_sorted_by(|before, after| before >= after), "{stored:?}");
+        counts.insert(stored.iter().filter(|stored| **stored).count());
+    }
+    assert_eq!(counts, BTreeSet::from([0, 1, 3]), "records that one more object brings");
 }
 
 /// What a power loss took away, and the next session has not seen, does not come back later: whoever kept the lost end of the journal.
