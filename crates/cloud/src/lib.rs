@@ -21,6 +21,7 @@ mod range;
 pub mod s3;
 mod time;
 mod tls;
+mod url;
 
 pub use error::CloudError;
 pub use location::Location;

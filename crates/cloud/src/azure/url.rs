@@ -1,12 +1,11 @@
 //! `az://CONTAINER/PREFIX`.
 
 use crate::CloudError;
+use crate::url::parts;
 
 /// What the URL of a store on Azure begins with.
 pub(crate) const SCHEME: &str = "az://";
 
-/// Longest prefix, so that every name of a blob stays below Azure's 1024 characters.
-const MAX_PREFIX: usize = 900;
 /// Most parts of a prefix: Azure takes 254 of a name.
 const MAX_PARTS: usize = 250;
 
@@ -26,19 +25,16 @@ impl AzureLocation {
     /// empty part, one that ends with a dot, a backslash, a control character, U+FFFE or U+FFFF, more than 250 parts, or more than 900 bytes.
     pub fn parse(url: &str) -> Result<Self, CloudError> {
         let rest = url.strip_prefix(SCHEME).ok_or(CloudError::AzureUrl)?;
-        let (container, prefix) = rest.split_once('/').unwrap_or((rest, "")); // intended: no slash, no prefix.
-        let prefix = prefix.strip_suffix('/').unwrap_or(prefix); // intended: the slash may be left out.
         // Azure takes a backslash for a slash, and drops dots at the end of a part. What XML can't have is encoded in lists.
         let is_odd = |c: char| c.is_control() || matches!(c, '\\' | '\u{fffe}' | '\u{ffff}');
         let fine = |part: &str| !part.is_empty() && !part.ends_with('.') && !part.contains(is_odd);
-        let fits = prefix.len() <= MAX_PREFIX && prefix.split('/').count() <= MAX_PARTS;
-        if container.is_empty() || !fits || !(prefix.is_empty() || prefix.split('/').all(fine)) {
+        let (container, prefix) = parts(rest, fine).ok_or(CloudError::AzureUrl)?;
+        if prefix.matches('/').count() > MAX_PARTS {
             return Err(CloudError::AzureUrl);
         }
         if !is_container(container) {
             return Err(CloudError::Container);
         }
-        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         Ok(Self { container: container.into(), prefix })
     }
 }

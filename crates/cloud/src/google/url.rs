@@ -3,12 +3,10 @@
 use std::net::Ipv4Addr;
 
 use crate::CloudError;
+use crate::url::{is_part, parts};
 
 /// What the URL of a store on Google Cloud Storage begins with.
 const SCHEME: &str = "gs://";
-
-/// Longest prefix, so that every name of an object stays below Google's 1024 bytes.
-const MAX_PREFIX: usize = 900;
 
 /// A bucket, and what the names of a volume's objects begin with in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,17 +24,10 @@ impl GoogleLocation {
     /// part, `.`, `..`, a control character, or more than 900 bytes.
     pub fn parse(url: &str) -> Result<Self, CloudError> {
         let rest = url.strip_prefix(SCHEME).ok_or(CloudError::GoogleUrl)?;
-        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, "")); // intended: no slash, no prefix.
-        let prefix = prefix.strip_suffix('/').unwrap_or(prefix); // intended: the slash may be left out.
-        let fine = |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
-        let is_prefix = prefix.is_empty() || prefix.split('/').all(fine);
-        if bucket.is_empty() || prefix.len() > MAX_PREFIX || !is_prefix {
-            return Err(CloudError::GoogleUrl);
-        }
+        let (bucket, prefix) = parts(rest, is_part).ok_or(CloudError::GoogleUrl)?;
         if !is_bucket(bucket) {
             return Err(CloudError::GoogleBucket);
         }
-        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         Ok(Self { bucket: bucket.into(), prefix })
     }
 }

@@ -1,12 +1,10 @@
 //! `s3://BUCKET/PREFIX`.
 
 use crate::CloudError;
+use crate::url::{is_part, parts};
 
 /// What the URL of a store on S3 begins with.
 pub(crate) const SCHEME: &str = "s3://";
-
-/// Longest prefix, so that every name of an object stays below S3's 1024 bytes.
-const MAX_PREFIX: usize = 900;
 
 /// A bucket, and what the names of a volume's objects begin with in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,19 +22,10 @@ impl S3Location {
     /// character, or more than 900 bytes.
     pub fn parse(url: &str) -> Result<Self, CloudError> {
         let rest = url.strip_prefix(SCHEME).ok_or(CloudError::Url)?;
-        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, "")); // intended: no slash, no prefix.
-        let prefix = prefix.strip_suffix('/').unwrap_or(prefix); // intended: the slash may be left out.
-        let fine = |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
-        if bucket.is_empty()
-            || prefix.len() > MAX_PREFIX
-            || !(prefix.is_empty() || prefix.split('/').all(fine))
-        {
-            return Err(CloudError::Url);
-        }
+        let (bucket, prefix) = parts(rest, is_part).ok_or(CloudError::Url)?;
         if !is_bucket(bucket) {
             return Err(CloudError::Bucket);
         }
-        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         Ok(Self { bucket: bucket.into(), prefix })
     }
 }

@@ -199,11 +199,6 @@ impl JournalRecord {
     pub fn is_empty(&self) -> bool {
         self.extents.is_empty()
     }
-
-    /// How much it changes: blocks, and runs of trims.
-    pub fn parts(&self) -> usize {
-        self.data.len() / BLOCK_LEN + self.extents.iter().filter(|extent| extent.trim).count()
-    }
 }
 
 /// A body in clear, which is wiped when it goes.

@@ -10,7 +10,7 @@ use super::journal::Journal;
 use super::takeover::Place;
 use super::uploads::Uploads;
 use super::{Head, LocalJournal, SealedVolume, VolumeError};
-use crate::format::{BLOCK_LEN, Extent, Kind, Operation, Summary, seal_log};
+use crate::format::{BLOCK_LEN, Extent, JournalRecord, Kind, Operation, Summary, seal_log};
 
 impl SealedVolume {
     /// Changes the volume. Before, others may go on while this one waits until there is room for what it seals; afterwards it stores that,
@@ -356,7 +356,7 @@ impl Core {
             let Some(journal) = &self.writer()?.journal else { return Ok(()) };
             let record = journal.read(place, blocks)?;
             // A record has its blocks in the order of their places: half of one is a state that the volume never had.
-            self.seal_before(record.parts())?;
+            self.seal_before(parts_of(&record))?;
             let mut data = record.data.as_chunks::<BLOCK_LEN>().0.iter();
             let writer = self.writer()?;
             for Extent { start, len, trim } in &record.extents {
@@ -388,6 +388,11 @@ impl Core {
         }
         self.seal_batch()
     }
+}
+
+/// How much a record changes, as [`Batch::len`] counts.
+fn parts_of(record: &JournalRecord) -> usize {
+    record.data.len() / BLOCK_LEN + record.extents.iter().filter(|extent| extent.trim).count()
 }
 
 fn blocks_of(batch: &Batch) -> Vec<(u64, &[u8; BLOCK_LEN])> {
