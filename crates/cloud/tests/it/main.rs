@@ -5,4 +5,5 @@ mod azure_lies;
 mod environment;
 mod google;
 mod lies;
+mod questions;
 mod server;
