@@ -6,4 +6,5 @@ mod environment;
 mod google;
 mod lies;
 mod questions;
+mod requests;
 mod server;
