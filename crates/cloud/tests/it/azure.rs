@@ -1,19 +1,13 @@
 //! What the engine asks of a store, against a real server of Azure Blob Storage.
 
-use std::sync::Arc;
-use std::thread;
-
 use atrest_cloud::CloudError;
 use atrest_cloud::azure::{AzureLocation, AzureStore, Settings};
-use atrest_device::BlockDevice;
-use atrest_sealedvolume::SealedVolume;
-use atrest_sealedvolume::format::{Keys, Kind, names};
+use atrest_sealedvolume::format::{Kind, names};
 use atrest_sealedvolume::store::{ObjectStore, Put, StoreError};
-use atrest_sealedvolume::volume::{self, Access, Freshness};
-use atrest_secret::VolumeKey;
 use atrest_testkit::{Azurite, Pki};
 
 use crate::environment::service;
+use crate::questions;
 
 type Pairs<'a> = &'a [(&'a str, String)];
 
@@ -37,49 +31,7 @@ fn store(server: &Azurite, prefix: &str) -> AzureStore {
 fn blobs_are_kept_listed_and_taken_away() {
     let server = Azurite::new();
     for prefix in ["a volume/of+mine", "ü%20'(x)&=~", ""] {
-        let store = store(&server, prefix);
-        let name = names::log(1);
-        assert_eq!(store.get(&name, 100), Ok(None));
-        assert_eq!(store.len_of(&name), Ok(None));
-        assert_eq!(store.put_new(&name, b"first"), Ok(Put::Stored));
-        assert_eq!(store.put_new(&name, b"other"), Ok(Put::Exists));
-        assert_eq!(store.get(&name, 5), Ok(Some(b"first".to_vec())));
-        assert_eq!(store.get(&name, 4), Err(StoreError::TooLong));
-        assert_eq!(store.len_of(&name), Ok(Some(5)));
-        for (offset, len, bytes) in
-            [(0, 2, "fi"), (3, 10, "st"), (4, 1, "t"), (5, 1, ""), (100, 7, ""), (1, 0, "")]
-        {
-            assert_eq!(
-                store.get_range(&name, offset, len),
-                Ok(Some(bytes.as_bytes().to_vec())),
-                "{offset} {len}"
-            );
-        }
-        assert_eq!(store.get_range(&names::log(2), 0, 1), Ok(None));
-        assert_eq!(store.put(&name, b"second"), Ok(()));
-        assert_eq!(store.get(&name, 100), Ok(Some(b"second".to_vec())));
-        // The longest that there are, and one without bytes.
-        let long: Vec<u8> =
-            (0..9_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        assert_eq!(store.put_new(&names::log(3), &long), Ok(Put::Stored));
-        assert_eq!(store.get(&names::log(3), 9_000_000).map(|read| read == Some(long.clone())), Ok(true));
-        assert_eq!(store.get_range(&names::log(3), 8_999_990, 100), Ok(Some(long[8_999_990..].to_vec())));
-        assert_eq!(store.get(&names::log(3), 100_000), Err(StoreError::TooLong));
-        assert_eq!(store.put_new(&names::map(&[7; 16]), b""), Ok(Put::Stored));
-        assert_eq!(store.get(&names::map(&[7; 16]), 0), Ok(Some(Vec::new())));
-        assert_eq!(store.get_range(&names::map(&[7; 16]), 0, 5), Ok(Some(Vec::new())));
-        assert_eq!(store.list_after(Kind::Log, None), Ok(vec![names::log(1), names::log(3)]));
-        assert_eq!(store.list_after(Kind::Log, Some(&names::log(1))), Ok(vec![names::log(3)]));
-        assert_eq!(store.list_after(Kind::Log, Some(&names::log(2))), Ok(vec![names::log(3)]));
-        assert_eq!(store.list_after(Kind::Log, Some(&names::log(3))), Ok(vec![]));
-        assert_eq!(store.list_after(Kind::Header, None), Ok(vec![]));
-        assert_eq!(
-            store.list_lens_after(Kind::Log, None),
-            Ok(vec![(names::log(1), 6), (names::log(3), 9_000_000)])
-        );
-        assert_eq!((store.delete(&name), store.delete(&name)), (Ok(()), Ok(())));
-        assert_eq!(store.get(&name, 100), Ok(None));
-        assert_eq!(store.get("x/0", 1), Err(StoreError::Name));
+        questions::objects_are_kept_listed_and_taken_away(&store(&server, prefix));
     }
 }
 
@@ -91,20 +43,7 @@ fn a_long_list_comes_in_parts_and_others_names_are_left_out() {
     let others = (0..1100).flat_map(|number| [format!("v/l/-{number}"), format!("v/l/x{number}")]);
     let ours = (0..1500).map(|number| format!("v/{}", names::log(number)));
     server.put_all(&others.chain(ours).collect::<Vec<_>>());
-    let mut all: Vec<String> = Vec::new();
-    let mut asked = 0;
-    loop {
-        let some = store.list_some(Kind::Log, all.last().map(String::as_str)).expect("a list");
-        // None come at the end alone.
-        assert!(!some.names.is_empty() || !some.more);
-        asked += 1;
-        all.extend(some.names);
-        if !some.more {
-            break;
-        }
-    }
-    assert!(all.iter().cloned().eq((0..1500).map(names::log)), "{} names", all.len());
-    assert!(asked > 1, "it came at once");
+    questions::a_long_list_comes_in_parts_and_others_names_are_left_out(&store);
     // Whoever begins in the middle has what is behind it, also what came later.
     server.put_all(&[format!("v/{}", names::log(5000))]);
     let behind = store.list_after(Kind::Log, Some(&names::log(1234))).expect("a list");
@@ -114,38 +53,16 @@ fn a_long_list_comes_in_parts_and_others_names_are_left_out() {
 #[test]
 fn of_those_who_make_a_blob_at_once_one_is_told_that_it_did() {
     let server = Azurite::new();
-    let store = store(&server, "v");
-    assert_eq!((store.probe(), store.probe()), (Ok(()), Ok(())));
-    for number in 0..30 {
-        let name = names::log(number);
-        let put = |byte: u8| store.put_new(&name, &[byte; 5000]).map(|put| (byte, put));
-        let told: Vec<_> = thread::scope(|scope| {
-            let all: Vec<_> = (0..6).map(|byte| scope.spawn(move || put(byte))).collect();
-            all.into_iter().map(|one| one.join().expect("no panic").expect("an answer")).collect()
-        });
-        let winners: Vec<_> = told.iter().filter(|(_, put)| *put == Put::Stored).collect();
-        assert_eq!(winners.len(), 1, "{told:?}");
-        assert_eq!(store.get(&name, 5000), Ok(Some(vec![winners[0].0; 5000])));
-    }
+    questions::of_those_who_make_an_object_at_once_one_is_told_that_it_did(&store(&server, "v"));
 }
 
 #[test]
 fn who_is_not_known_or_asks_for_no_container_is_refused_and_not_told_that_nothing_is_there() {
     let server = Azurite::new();
     let wrong = store_with(&server, "v", &[("AZURE_STORAGE_KEY", "d3Jvbmc=".into())]);
-    let refused = StoreError::Refused { status: 403 };
-    assert_eq!(wrong.get(&names::log(1), 1), Err(refused));
-    assert_eq!(wrong.put_new(&names::log(1), b"x"), Err(refused));
-    assert_eq!(wrong.list_after(Kind::Log, None), Err(refused));
+    questions::who_is_not_known_is_refused(&wrong);
     server.remove_container();
-    let none = StoreError::Refused { status: 404 };
-    let right = store(&server, "v");
-    assert_eq!(right.get(&names::log(1), 1), Err(none));
-    assert_eq!(right.get_range(&names::log(1), 0, 1), Err(none));
-    assert_eq!(right.put_new(&names::log(1), b"x"), Err(none));
-    assert_eq!(right.delete(&names::log(1)), Err(none));
-    assert_eq!(right.list_after(Kind::Log, None), Err(none));
-    assert!(!none.may_pass() && !refused.may_pass());
+    questions::who_asks_for_no_bucket_is_refused(&store(&server, "v"));
 }
 
 #[test]
@@ -182,13 +99,11 @@ fn a_connection_string_has_all_that_is_needed() {
 fn a_server_that_was_stopped_is_silent_and_then_there_again_with_all_blobs() {
     let mut server = Azurite::new();
     let store = store(&server, "v");
-    assert_eq!(store.put_new(&names::log(1), b"first"), Ok(Put::Stored));
-    server.stop();
-    assert!(store.get(&names::log(1), 5).is_err());
-    server.restart();
-    // The connection that was kept is none any more.
-    assert_eq!(store.get(&names::log(1), 5), Ok(Some(b"first".to_vec())));
-    assert_eq!(store.put_new(&names::log(1), b"other"), Ok(Put::Exists));
+    questions::a_server_that_was_away_is_silent_and_then_there_again_with_all_objects(&store, |is_silent| {
+        server.stop();
+        is_silent();
+        server.restart();
+    });
 }
 
 /// A token that Azurite takes: it looks at what is said, and not at who has signed it.
@@ -207,12 +122,9 @@ fn by_tls_it_is_asked_if_an_authority_that_is_trusted_vouches_for_it() {
     let (ours, others) = (Pki::new(), Pki::new());
     let server = Azurite::with_tls(ours.server());
     let bundle = |pki: &Pki| ("REQUESTS_CA_BUNDLE", pki.nobody().join("ca-cert.pem").display().to_string());
-    let long = vec![7; 3_000_000];
-    let trusting = store_with(&server, "v", &[bundle(&ours)]);
-    assert_eq!(trusting.put_new(&names::log(1), &long), Ok(Put::Stored));
-    assert_eq!(trusting.get(&names::log(1), long.len()).map(|read| read == Some(long)), Ok(true));
-    let doubting = store_with(&server, "v", &[bundle(&others)]);
-    assert_eq!(doubting.get(&names::log(1), 1), Err(StoreError::Untrusted));
+    let trusted_by = |pki: &Pki| store_with(&server, "v", &[bundle(pki)]);
+    let (trusting, doubting) = (trusted_by(&ours), trusted_by(&others));
+    questions::it_is_asked_if_an_authority_that_is_trusted_vouches_for_it(&trusting, &doubting);
     // A machine is what its metadata service says.
     let identified = |audience: &str| {
         let metadata = service(vec![(
@@ -234,27 +146,5 @@ fn by_tls_it_is_asked_if_an_authority_that_is_trusted_vouches_for_it() {
 #[test]
 fn a_volume_lives_on_it() {
     let server = Azurite::new();
-    let keys = Keys::new(&VolumeKey::copy_from(&[7; 32]), [1; 16]).expect("keys");
-    let store: Arc<dyn ObjectStore> = Arc::new(store(&server, "v"));
-    let mut settings = volume::Settings::default();
-    SealedVolume::format(store.clone(), keys.clone(), &mut Freshness::Nothing, (1 << 20, 32), &mut settings)
-        .expect("a volume");
-    let data: Vec<u8> = (0..10_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let open = |access| {
-        let settings = volume::Settings::default();
-        SealedVolume::open(store.clone(), keys.clone(), Freshness::Nothing, access, settings)
-    };
-    let volume = open(Access::Write).expect("it opens");
-    volume.write_at(1 << 30, &data).expect("written");
-    volume.flush().expect("flushed");
-    // Not closed: as after a crash.
-    drop(volume);
-    let volume = open(Access::Write).expect("it opens");
-    let mut read = vec![0; data.len()];
-    volume.read_at(1 << 30, &mut read).expect("read");
-    assert!(read == data);
-    volume.close().expect("closed");
-    let volume = open(Access::Read).expect("it opens");
-    volume.read_at(1 << 30, &mut read).expect("read");
-    assert!(read == data);
+    questions::a_volume_lives_on_it(store(&server, "v"));
 }

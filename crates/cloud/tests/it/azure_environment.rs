@@ -94,7 +94,7 @@ fn a_key_is_base64_and_a_signature_is_a_part_of_a_query() {
 fn the_file_of_the_tools_is_read_and_the_environment_goes_before_it() {
     let scratch = Scratch::new();
     let home = scratch.as_path().display().to_string();
-    std::fs::create_dir(scratch.path(".azure")).expect("a directory");
+    scratch.directory(".azure");
     scratch.file(
         ".azure/config",
         b"[defaults]\naccount = wrong\n[storage]\naccount = infile\nkey = aGlkZGVu\n[cloud]\nname = AzureCloud\n",
@@ -102,8 +102,7 @@ fn the_file_of_the_tools_is_read_and_the_environment_goes_before_it() {
     let with = |more: Pairs<'_>| open(&[&[("HOME", home.as_str())], more].concat());
     assert!(with(&[]).expect("a store").contains("host: \"infile.blob.core.windows.net\""));
     assert!(with(&[ACCOUNT]).expect("a store").contains("account: \"mine\""));
-    let other = scratch.path("other").display().to_string();
-    std::fs::create_dir(scratch.path("other")).expect("a directory");
+    let other = scratch.directory("other").display().to_string();
     scratch.file(
         "other/config",
         format!(

@@ -1,6 +1,6 @@
 //! Servers that do not do what Azure does.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use atrest_cloud::azure::{AzureLocation, AzureStore, Settings};
 use atrest_sealedvolume::format::{Kind, names};
 use atrest_sealedvolume::store::{ObjectStore, Put, StoreError};
+
+use crate::requests;
 
 fn store(port: u16) -> AzureStore {
     let settings = Settings::read(&|name| match name {
@@ -23,14 +25,7 @@ fn store(port: u16) -> AzureStore {
 
 /// Reads a request's head, and gives its first line.
 fn line(stream: &mut TcpStream) -> Option<String> {
-    let (mut read, mut piece) = (Vec::new(), [0; 4096]);
-    while !read.windows(4).any(|window| window == b"\r\n\r\n") {
-        match stream.read(&mut piece) {
-            Ok(len) if len > 0 => read.extend_from_slice(&piece[..len]),
-            _ => return None,
-        }
-    }
-    Some(String::from_utf8_lossy(&read).lines().next()?.to_owned())
+    Some(requests::head(stream)?.lines().next()?.to_owned())
 }
 
 /// A store whose server answers as a function of the first line of each request says; and what those lines were.

@@ -1,12 +1,14 @@
 //! Where settings and credentials are found, and which of them counts.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
 use std::thread;
 
 use atrest_cloud::CloudError;
 use atrest_cloud::s3::{S3Location, S3Store, Settings};
 use atrest_testkit::Scratch;
+
+use crate::requests;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
@@ -51,7 +53,7 @@ fn a_bucket_is_in_the_name_of_the_host_or_in_the_path() {
 fn the_files_of_the_tools_are_read_and_the_environment_goes_before_them() {
     let scratch = Scratch::new();
     let home = scratch.as_path().display().to_string();
-    std::fs::create_dir(scratch.path(".aws")).expect("a directory");
+    scratch.directory(".aws");
     scratch.file(
         ".aws/credentials",
         b"[default]\naws_access_key_id = one\naws_secret_access_key = 1\n[work]\naws_access_key_id=two\n",
@@ -96,14 +98,8 @@ pub fn service(script: Vec<(&'static str, &'static str, String)>) -> String {
     thread::spawn(move || {
         for (line, header, body) in script {
             let Ok((mut stream, _)) = listener.accept() else { return };
-            let (mut read, mut piece) = (Vec::new(), [0; 4096]);
-            while !read.windows(4).any(|window| window == b"\r\n\r\n") {
-                match stream.read(&mut piece) {
-                    Ok(len) if len > 0 => read.extend_from_slice(&piece[..len]),
-                    _ => return,
-                }
-            }
-            let text = String::from_utf8_lossy(&read).to_lowercase();
+            let Some(head) = requests::head(&mut stream) else { return };
+            let text = head.to_lowercase();
             let status = if text.starts_with(line) && text.contains(header) { "200 OK" } else { "403 No" };
             let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
             // Who asked may have gone.

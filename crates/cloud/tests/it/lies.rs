@@ -1,12 +1,14 @@
 //! Servers that do not do what S3 does.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
 use std::thread;
 
 use atrest_cloud::s3::{S3Location, S3Store, Settings};
 use atrest_sealedvolume::format::{Kind, names};
 use atrest_sealedvolume::store::{ObjectStore, Put, StoreError};
+
+use crate::requests;
 
 /// A store whose server gives these answers, one on each connection.
 fn scripted(answers: &'static [&'static str]) -> S3Store {
@@ -15,12 +17,8 @@ fn scripted(answers: &'static [&'static str]) -> S3Store {
     thread::spawn(move || {
         for answer in answers {
             let Ok((mut stream, _)) = listener.accept() else { return };
-            let (mut read, mut piece) = (Vec::new(), [0; 4096]);
-            while !read.windows(4).any(|window| window == b"\r\n\r\n") {
-                match stream.read(&mut piece) {
-                    Ok(len) if len > 0 => read.extend_from_slice(&piece[..len]),
-                    _ => return,
-                }
+            if requests::head(&mut stream).is_none() {
+                return;
             }
             // Who asked may have gone.
             let _ = stream.write_all(answer.as_bytes());

@@ -5,4 +5,6 @@ mod azure_lies;
 mod environment;
 mod google;
 mod lies;
+mod questions;
+mod requests;
 mod server;
