@@ -133,18 +133,16 @@ fn sizes() -> (String, [PathBuf; 2]) {
     let cryptsetup = Parts::get().programs.join("sbin/cryptsetup");
     let libraries = closure(&cryptsetup);
     let theirs = bytes(&cryptsetup) + libraries.iter().map(|path| bytes(path)).sum::<u64>();
+    // A shell calls it. Ours is the first process itself.
+    let shell = bytes(&Parts::get().busybox());
     let ours = bytes(&atrest_init());
     let mut table = String::from("| | atrest-init | cryptsetup and busybox's shell |\n|---|---|---|\n");
     let mut line = |what: &str, ours: String, theirs: String| {
         writeln!(table, "| {what} | {ours} | {theirs} |").expect("write to a string");
     };
     line("libraries beside it", "none".into(), format!("{} and the loader", libraries.len() - 1));
-    line(
-        "program with its libraries, bytes",
-        ours.to_string(),
-        format!("{theirs}, and {} of busybox", bytes(&Parts::get().busybox())),
-    );
-    assert!(ours * 4 < theirs, "{ours} bytes against {theirs}");
+    line("program with its libraries, bytes", ours.to_string(), format!("{theirs}, and {shell} of busybox"));
+    assert!(ours * 4 < theirs + shell, "{ours} bytes against {theirs} and {shell}");
 
     let benches = [repacked("ours", |_| ()), repacked("theirs", with_cryptsetup)];
     let [ours, theirs] = benches.each_ref().map(|bench| bytes(&bench.join("initramfs")));
