@@ -1,7 +1,7 @@
 //! Sealed volumes in clouds: clients of their stores of objects behind the trait that the engine has.
 //!
-//! A volume is named by a URL, such as `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX` ([`Location`]). Endpoint, region and credentials come from where the tools of
-//! that cloud keep them, never from an argument.
+//! A volume is named by a URL, such as `s3://BUCKET/PREFIX` ([`Location`]). Endpoint, region and credentials come from where the tools of that
+//! cloud keep them, never from an argument.
 //!
 //! Every call blocks, and no asynchronous runtime is behind it: a request is one connection's for as long as it runs, and as many
 //! threads as ask at once have as many connections. A request ends in a bounded time. None is repeated here, but for one that an idle
@@ -22,6 +22,7 @@ pub mod s3;
 mod time;
 mod tls;
 mod url;
+mod xml;
 
 pub use error::CloudError;
 pub use location::Location;

@@ -1,6 +1,6 @@
 //! The XML of Azure's answers: a list of blobs ("List Blobs", reference of the REST API).
 
-use crate::s3::list::walk;
+use crate::xml::walk;
 
 /// Names in an answer, at most: Azure sends 5000.
 const NAMES: usize = 10_000;

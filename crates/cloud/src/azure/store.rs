@@ -16,7 +16,7 @@ use crate::azure::url::AzureLocation;
 use crate::http::{Answer, Connector, HttpError, Limits, Request};
 use crate::range;
 use crate::s3::encoded;
-use crate::s3::list::error_code;
+use crate::xml::error_code;
 
 /// The version of the protocol: the first in which a list begins at a name.
 const VERSION: &str = "2026-02-06";

@@ -236,7 +236,7 @@ impl fmt::Debug for S3Store {
 
 /// Whether an object is not there. That its bucket is not, or that nobody knows of what, is another thing.
 fn is_absent(answer: &Answer) -> bool {
-    answer.status == 404 && list::error_code(&answer.body).as_deref() == Some("NoSuchKey")
+    answer.status == 404 && crate::xml::error_code(&answer.body).as_deref() == Some("NoSuchKey")
 }
 
 fn refused(answer: &Answer) -> StoreError {
