@@ -436,11 +436,14 @@ class Vol:
         if s.writes: f.recs, f.pend = [r for r, _ in good[:len(f.recs)]], [r for r, _ in good[len(f.recs):]]; f.lock = s
     def jhdr(s, f, c, j, salt): return (f.id, c, j, '' if s.F == 'journal-no-salt' else salt)
     def append(s):
-        """a record of what was written since the last one"""
-        w, f = s.w, s.jf; w.store.tick(); j = s.jn + 1; salt = w.rand('jr%d' % j); hd = s.jhdr(f, s.jc, j, salt); key = ('j', hd, s.kid); pt = tuple(s.batch[s.told:]); x = Seal(key, 0, 0, pt, True)
+        """a record of what was written since the last one: one value for each block, in the order of their places"""
+        w, f = s.w, s.jf; w.store.tick(); s.batch[s.told:] = s.joined(s.batch[s.told:]); j = s.jn + 1; salt = w.rand('jr%d' % j); hd = s.jhdr(f, s.jc, j, salt); key = ('j', hd, s.kid); pt = tuple(s.batch[s.told:]); x = Seal(key, 0, 0, pt, True)
         if w.reg.setdefault((key, 0), (0, pt)) != (0, pt): raise Violation('nonce used twice')
         r = JRec(j, salt, x); f.pend.append(r); s.jn, s.jc = j, H('chain', s.jc, r); s.told = len(s.batch); s.bounds.append((s.told, s.jn, s.jc)); ST['records'] += 1
         if w.rng.random() < .2: f.keep()
+    def joined(s, items):
+        """nothing between the first of these writes and the last one is a state that anybody may see"""
+        return [(l, x, items[-1][2]) for l, x in sorted({l: x for l, x, _ in items}.items())]
     def sync(s):
         w, f = s.w, s.jf; w.store.tick()
         if w.rng.random() < .01: f.recs += f.pend[:w.rng.randrange(len(f.pend) + 1)]; f.pend = []; s.failed = True; raise Alarm('trusted store or journal: the disk refuses')
@@ -470,6 +473,7 @@ class Vol:
         if s.jf and k > s.told:
             if s.bulk or bulk: s.bulk = True
             else: s.append()
+        if s.bounds and k <= s.bounds[-1][0] and s.F != 'journal-record-cut': k = min(p for p, _, _ in s.bounds if p >= k)   # whole records
         n = 0
         while s.bounds and s.bounds[0][0] <= k: n, s.cov, s.covc = s.bounds.pop(0)
         if s.F == 'journal-mark-ahead' and s.bounds and n < k: n, s.cov, s.covc = s.bounds.pop(0)
@@ -945,7 +949,7 @@ FLAWS = ('no-random','no-object-salt','no-object-key','no-place','no-format-bind
   'store-not-held','relocate-blind','older-record-unchecked','checkpoint-unflushed','gc-early','gc-one-checkpoint','gc-ignores-snapshots','gc-unfenced','gc-forgets-fences','single-summary','single-prelude',
   'rekey-header-first','rekey-writes-first','rekey-forgets-key','clone-not-held','clone-before-hold','hold-goes-first','partial-zeros','partial-stale',
   'journal-begin-forgets','journal-lone-begin','journal-not-in-root','journal-mark-ahead','journal-mark-by-number','journal-dropped-early','journal-not-synced','journal-older-unchecked','journal-chain-unchecked',
-  'journal-no-takeover','journal-no-salt','journal-new-identifier','journal-anchors-unstored','journal-bulk-unordered','journal-bulk-unanchored','journal-closed-late','journal-not-wiped','journal-rekey')
+  'journal-no-takeover','journal-no-salt','journal-new-identifier','journal-anchors-unstored','journal-bulk-unordered','journal-bulk-unanchored','journal-closed-late','journal-not-wiped','journal-rekey','journal-record-cut')
 
 def run(seed, runs, flaw, enough=None):
     """enough: stop once something was found and so many volumes were tried"""

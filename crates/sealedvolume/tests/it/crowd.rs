@@ -218,8 +218,9 @@ fn who_waits_for_what_nobody_fetches_after_all_fetches_it_together() {
             });
         }
     });
+    // Where an object begins is a matter of time. In it blocks lie in the order of their places, so that two runs at the edge may be one.
     let ranges = volume.store.ranges.load(Ordering::SeqCst);
-    assert!((RUNS..RUNS * 3 / 2).contains(&ranges), "{ranges} requests for {RUNS} runs");
+    assert!((RUNS * 7 / 8..RUNS * 3 / 2).contains(&ranges), "{ranges} requests for {RUNS} runs");
 }
 
 #[test]

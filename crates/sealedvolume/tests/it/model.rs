@@ -52,6 +52,7 @@ fn a_design_that_is_broken_on_purpose_is_caught() {
         ("journal-closed-late", "1"),
         ("journal-not-wiped", "1"),
         ("journal-rekey", "1"),
+        ("journal-record-cut", "2"),
     ] {
         let (fine, said) = model(&["--runs", "260", "--seed", seed, "--flaw", flaw]);
         assert!(!fine, "{flaw} is not caught: {said}");
