@@ -44,7 +44,7 @@
 //! Twofish and Camellia take 64 blocks at once where the CPU has AVX-512 with VBMI, and GFNI: a byte of each block in a register, and S-boxes in
 //! registers. XTS, XEX and LRW hand over as many; other modes 16, which pays, too.
 //!
-//! [`aead`](mod@aead) is authenticated encryption, for media that have room for tags. [`TaggedMapper`] is dm-crypt's: GCM, CCM, AEGIS,
+//! [`aead`](mod@aead) is authenticated encryption, for media that have room for tags; [`AesGcm`] is it with these implementations. [`TaggedMapper`] is dm-crypt's: GCM, CCM, AEGIS,
 //! ChaCha20-Poly1305, or a cipher with an HMAC, over runs of data units with a tag beside each.
 //!
 //! # Cargo features
@@ -114,6 +114,7 @@ mod spec;
 // A key in a mode, for whichever cipher and backend.
 #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 mod block64;
+mod gcm;
 mod keyed;
 mod multi;
 #[cfg(feature = "other-ciphers")]
@@ -123,6 +124,7 @@ mod other;
 pub mod aead;
 mod aes_block;
 mod aes_engine;
+mod aes_gcm;
 mod alone;
 mod cbc_runs;
 mod data_unit;
@@ -143,6 +145,7 @@ pub use aes_engine::{
     CheckedEngineError, EngineCcm, EngineError, EngineXts, LoadAesKey, SharedEngineXts, SoftwareAes,
     SoftwareEngine, XtsKey, aes_cmac,
 };
+pub use aes_gcm::AesGcm;
 #[cfg(feature = "sha2")]
 pub use alone::AesCbcEssiv;
 pub use alone::{AdiantumPlain64, AesXts, HPolyCPlain64, Hctr2Plain64, KeyPlace, Keys, Plain64};

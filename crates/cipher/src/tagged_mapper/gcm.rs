@@ -1,36 +1,18 @@
-//! GCM (NIST SP 800-38D) as dm-crypt uses it: the associated data is the sector number and the nonce of 12 bytes.
+//! GCM as dm-crypt uses it: the associated data is the sector number and the nonce of 12 bytes.
 
 use super::units::{MOST, UnitsWithTags};
-use crate::backend::MadeOfAes;
 use crate::block::{Block, Direction, xor};
+use crate::gcm::{Gcm, counter};
 use crate::mode::AnyMode;
-use crate::mode::gcm::{self, GcmBackend};
+use crate::mode::gcm::GcmBackend;
 use crate::run::Run;
 use crate::tweak::Units;
-
-/// A keyed block cipher in GCM. Wipes itself on drop.
-pub(crate) struct Gcm<C: AnyMode> {
-    cipher: C,
-    hash: C::Hash,
-}
-
-/// [`Gcm`] with whichever AES.
-pub(crate) struct InGcm;
-
-impl MadeOfAes for InGcm {
-    type With<C: AnyMode> = Gcm<C>;
-}
 
 /// Bytes that are encrypted before they are hashed: they stay in the first-level cache.
 const AT_ONCE: usize = 8192;
 
 impl<C: AnyMode + GcmBackend> Gcm<C> {
-    pub(crate) fn new(cipher: C) -> Self {
-        let hash = gcm::key(&cipher);
-        Self { cipher, hash }
-    }
-
-    pub(crate) fn run(&self, units: UnitsWithTags<'_>) {
+    pub(super) fn run(&self, units: UnitsWithTags<'_>) {
         let count = AT_ONCE / units.unit;
         units.in_groups(count, |units| self.few(units));
     }
@@ -42,10 +24,9 @@ impl<C: AnyMode + GcmBackend> Gcm<C> {
         let masks = &mut masks[..units.ivs.len()];
         let starts = &mut starts[..units.ivs.len()];
         for ((mask, start), iv) in masks.iter_mut().zip(&mut *starts).zip(units.ivs) {
-            mask[..12].copy_from_slice(&iv[..12]);
-            *start = *mask;
-            // The first counter block is for the tag.
-            (mask[15], start[15]) = (1, 2);
+            let mut nonce = [0; 12];
+            nonce.copy_from_slice(&iv[..12]);
+            (*mask, *start) = (counter(&nonce, 1), counter(&nonce, 2));
         }
         self.cipher.encrypt(masks);
         if units.direction == Direction::Encrypt {

@@ -3,8 +3,8 @@
 use core::fmt;
 use std::sync::Arc;
 
-use atrest_cipher::KeyError;
-use atrest_cipher::aead::{Aead as _, Aes256Gcm, ChaCha20Poly1305};
+use atrest_cipher::aead::{Aead as _, ChaCha20Poly1305};
+use atrest_cipher::{AesGcm, KeyError};
 use atrest_kdf::Prf;
 use atrest_secret::{VolumeKey, constant_time_eq};
 
@@ -197,7 +197,7 @@ impl fmt::Debug for Keys {
 pub struct ObjectCipher(Cipher);
 
 enum Cipher {
-    Gcm(Box<Aes256Gcm>),
+    Gcm(Box<AesGcm<32>>),
     ChaCha(Box<ChaCha20Poly1305>),
 }
 
@@ -205,7 +205,7 @@ impl ObjectCipher {
     #[allow(clippy::expect_used, reason = "the key is half of 64 bytes, which is what both ciphers take")]
     pub(super) fn new(aead: Aead, key: &[u8]) -> Self {
         Self(match aead {
-            Aead::Aes256Gcm => Cipher::Gcm(Box::new(Aes256Gcm::new(key).expect("32 bytes"))),
+            Aead::Aes256Gcm => Cipher::Gcm(Box::new(AesGcm::new(key).expect("32 bytes"))),
             Aead::ChaCha20Poly1305 => Cipher::ChaCha(Box::new(ChaCha20Poly1305::new(key).expect("32 bytes"))),
         })
     }

@@ -49,9 +49,8 @@ pub fn slot_offset(prelude: &Prelude, slot: u32) -> Result<u64, FormatError> {
     if slot >= prelude.slots {
         return Err(FormatError::Limit);
     }
-    let before = PRELUDE_LEN.checked_add(sealed_summary(prelude)?).ok_or(FormatError::Limit)?;
     let slots = u64::from(slot).checked_mul(BLOCK_SEALED as u64);
-    slots.and_then(|slots| slots.checked_add(before as u64)).ok_or(FormatError::Limit)
+    slots.and_then(|slots| slots.checked_add(before_slots(prelude).ok()? as u64)).ok_or(FormatError::Limit)
 }
 
 /// Seals blocks and their summary, whose digest of tags is set here. The prelude's lengths are set here, too; nothing else was ever
@@ -74,22 +73,26 @@ pub fn seal_log(
         return Err(FormatError::Limit);
     }
     let (cipher, front) = keys.seal(&prelude);
-    let mut sealed = Vec::with_capacity(blocks_len(&prelude)?);
+    let mut bytes = Vec::with_capacity(log_len(&prelude)?);
+    bytes.extend_from_slice(&front);
+    let place = bytes.len();
+    // Of the summary there is only the place yet: it tells the tags of the blocks behind it.
+    bytes.resize(before_slots(&prelude)?, 0);
     let mut tags = Sha256::new();
     for (slot, (address, block)) in (0_u32..).zip(blocks) {
         let mut data = **block;
         let tag = cipher.seal(Part::Block(slot), &address.to_le_bytes(), &mut data)?;
-        sealed.extend_from_slice(&data);
-        sealed.extend_from_slice(&tag);
+        bytes.extend_from_slice(&data);
+        bytes.extend_from_slice(&tag);
         tags.update(tag);
     }
     summary.tags = tags.finalize().into();
     let clear = summary.encode()?;
     let chain = keys.chain(&summary.before_chain, &prelude, &clear)?;
-    let mut bytes = Vec::with_capacity(log_len(&prelude)?);
-    bytes.extend_from_slice(&front);
-    put_sealed(&mut bytes, &cipher, Part::SummaryA, &clear)?;
-    bytes.extend_from_slice(&sealed);
+    let mut sealed = Vec::new();
+    put_sealed(&mut sealed, &cipher, Part::SummaryA, &clear)?;
+    let there = bytes.get_mut(place..).and_then(|bytes| bytes.get_mut(..sealed.len()));
+    there.ok_or(FormatError::Limit)?.copy_from_slice(&sealed);
     put_sealed(&mut bytes, &cipher, Part::SummaryB, &clear)?;
     bytes.extend_from_slice(&front);
     Ok(SealedLog { object: LogObject { prelude, summary, chain }, bytes })
@@ -210,6 +213,11 @@ pub(super) fn open_sealed(cipher: &ObjectCipher, part: Part, sealed: &[u8]) -> R
     let mut data = data.to_vec();
     cipher.open(part, &[], &mut data, tag)?;
     Ok(data)
+}
+
+/// Bytes before the first slot.
+fn before_slots(prelude: &Prelude) -> Result<usize, FormatError> {
+    PRELUDE_LEN.checked_add(sealed_summary(prelude)?).ok_or(FormatError::Limit)
 }
 
 fn sealed_summary(prelude: &Prelude) -> Result<usize, FormatError> {

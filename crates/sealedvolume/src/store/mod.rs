@@ -49,6 +49,13 @@ pub trait ObjectStore: Send + Sync {
     /// [`StoreError`] if the store did not answer.
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// Puts bytes of an object from `offset` on into `out`, if nobody has to wait for them. `None` if somebody has to, or if `out` would not
+    /// be filled: then [`get_range`](Self::get_range) tells why.
+    fn read_if_cached(&self, name: &str, offset: u64, out: &mut [u8]) -> Option<()> {
+        let _ = (name, offset, out);
+        None
+    }
+
     /// Names of objects of a kind, in ascending order, behind `after`: some of them, and none only at the end.
     ///
     /// # Errors

@@ -88,6 +88,13 @@ impl ObjectStore for Counted {
         self.traffic.received(self.store.get_range(name, offset, len))
     }
 
+    fn read_if_cached(&self, name: &str, offset: u64, out: &mut [u8]) -> Option<()> {
+        self.store.read_if_cached(name, offset, out)?;
+        add(&self.traffic.get, 1);
+        add(&self.traffic.received, out.len() as u64);
+        Some(())
+    }
+
     fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
         self.traffic.told(&self.traffic.list, self.store.list_after(kind, after))
     }

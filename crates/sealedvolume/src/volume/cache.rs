@@ -22,6 +22,8 @@ struct Inner<K, V> {
     values: Lru<K, Arc<V>>,
     /// Somebody fetches them.
     flying: HashSet<K>,
+    /// Threads that wait for one of them.
+    waiting: usize,
 }
 
 /// Where something is that somebody needs.
@@ -36,7 +38,7 @@ pub(crate) enum Known<V> {
 impl<K: Hash + Eq + Clone, V> Cache<K, V> {
     /// Of values that weigh so much together.
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        let inner = Inner { values: Lru::new(most), flying: HashSet::new() };
+        let inner = Inner { values: Lru::new(most), flying: HashSet::new(), waiting: 0 };
         Arc::new(Self { inner: Mutex::new(inner), landed: Condvar::new() })
     }
 
@@ -64,15 +66,19 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         keys.for_each(|key| {
             inner.flying.remove(&key);
         });
-        drop(inner);
-        self.landed.notify_all();
+        // To wake nobody is a system call, too.
+        if inner.waiting > 0 {
+            self.landed.notify_all();
+        }
     }
 
     /// Waits for whoever fetches a value. `None` if it did not come.
     pub(crate) fn wait(&self, key: &K) -> Option<Arc<V>> {
         let mut inner = self.lock();
         while inner.flying.contains(key) {
+            inner.waiting += 1;
             inner = self.landed.wait(inner).unwrap_or_else(PoisonError::into_inner); // intended: each change of it is whole.
+            inner.waiting -= 1;
         }
         inner.values.find(key)
     }

@@ -18,6 +18,11 @@ use crate::format::{BLOCK_LEN, BLOCK_SEALED, ObjectCipher, Prelude, names, slot_
 
 /// Blocks that one request asks for, at most: 1 MiB.
 const PIECE: u64 = 256;
+/// Blocks from which on a run is read past the cache, where the store answers at once: as nobody waits for such a store, whoever wants them again
+/// reads them again. What decrypts them then writes where the reader wants them.
+const LONG: u64 = 8;
+/// Blocks of such a run that are read together, at most: what was read must still be near the CPU when it is decrypted.
+const LONG_PIECE: u64 = 64;
 /// Blocks that are fetched ahead of whoever reads in order, at most: 8 MiB.
 const AHEAD: u64 = 2048;
 /// Streams that are told apart.
@@ -147,12 +152,23 @@ impl Piece {
         found.ok_or(VolumeError::Missing { block: self.block })
     }
 
+    fn block_in(&self, slot: u32) -> u64 {
+        self.block + u64::from(slot - self.slot)
+    }
+
+    fn opens(&self, slot: u32, sealed: Option<&[u8]>, out: &mut [u8; BLOCK_LEN]) -> bool {
+        opens(&self.cipher, slot, self.block_in(slot), sealed, out)
+    }
+
     fn open(&self, slot: u32, sealed: Option<&[u8]>) -> Option<Arc<Plaintext>> {
         // Where it is decrypted it stays: what is moved leaves a copy that nobody wipes.
         let mut out = Arc::new(Plaintext([0; BLOCK_LEN]));
         let place = Arc::get_mut(&mut out)?;
-        let block = self.block + u64::from(slot - self.slot);
-        opens(&self.cipher, slot, block, sealed, &mut place.0).then_some(out)
+        self.opens(slot, sealed, &mut place.0).then_some(out)
+    }
+
+    fn damaged(&self, slot: u32) -> VolumeError {
+        VolumeError::Damaged { block: self.block_in(slot) }
     }
 
     /// All blocks: one that comes wrong is asked for once more, as the way there may have damaged it.
@@ -165,13 +181,32 @@ impl Piece {
                 Some(block) => block,
                 None => {
                     let again = self.ask(objects, slot, 1, true)?;
-                    let damaged = VolumeError::Damaged { block: self.block + u64::from(slot - self.slot) };
-                    self.open(slot, Some(&again)).ok_or(damaged)?
+                    self.open(slot, Some(&again)).ok_or(self.damaged(slot))?
                 }
             };
             found.push((slot, block));
         }
         Ok(found)
+    }
+
+    /// As [`fetch`](Self::fetch), but into `out`, past the cache.
+    fn fetch_into(&self, objects: &Objects, out: &mut [u8]) -> Result<(), VolumeError> {
+        for (from, out) in
+            (self.slot..).step_by(LONG_PIECE as usize).zip(out.chunks_mut(LONG_PIECE as usize * BLOCK_LEN))
+        {
+            let out = out.as_chunks_mut::<BLOCK_LEN>().0;
+            let sealed = self.ask(objects, from, out.len() as u64, true)?;
+            let mut sealed = sealed.chunks(BLOCK_SEALED);
+            for (slot, out) in (from..).zip(out) {
+                if !self.opens(slot, sealed.next(), out) {
+                    let again = self.ask(objects, slot, 1, true)?;
+                    if !self.opens(slot, Some(&again), out) {
+                        return Err(self.damaged(slot));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Those that come at once.
@@ -193,13 +228,15 @@ impl Piece {
 struct Taken<'a> {
     cache: &'a Blocks,
     pieces: Vec<Piece>,
+    /// Long runs that go past the cache. `None` where none does.
+    long: Option<Vec<Piece>>,
     /// Blocks that others fetch, and that are waited for.
     others: Vec<(u64, Key)>,
 }
 
 impl<'a> Taken<'a> {
     fn none(cache: &'a Blocks) -> Self {
-        Self { cache, pieces: Vec::new(), others: Vec::new() }
+        Self { cache, pieces: Vec::new(), long: None, others: Vec::new() }
     }
 }
 
@@ -238,12 +275,18 @@ impl SealedVolume {
         }
         let (first, end) = (offset / block, (offset + len) / block);
         let Ok(core) = self.core.try_lock() else { return false };
-        if self.warm.is_to_fetch(first, end) || !core.read_here(first, out) {
+        if self.warm.is_to_fetch(first, end) {
             return false;
         }
+        let Some(stored) = core.read_here(first, out) else { return false };
+        let objects = Arc::clone(&core.objects);
         drop(core);
-        self.warm.ahead(first, end);
-        true
+        let mut each = stored.into_iter();
+        let here = each.all(|stored| stored.read_if_cached(&objects, out).is_some());
+        if here {
+            self.warm.ahead(first, end);
+        }
+        here
     }
 
     /// Fetches the blocks of which a write changes a part.
@@ -264,6 +307,7 @@ impl SealedVolume {
         let end = first + (out.len() / BLOCK_LEN) as u64;
         let (from, until) = self.warm.ahead(first, end);
         let (mut taken, mut at) = (Taken::none(&self.cache), first);
+        taken.long = (self.warm.parallel == 1).then(Vec::new);
         let (ahead, lacking, objects) = self.with_map(|core, fetched| {
             core.take_on((&mut at, end), (first, Some(&mut *out)), &mut taken, fetched)?;
             let (mut ahead, mut at, mut lacking) = (Taken::none(&self.cache), from, None);
@@ -322,6 +366,10 @@ impl SealedVolume {
                 Ok::<_, VolumeError>(found)
             })?,
         };
+        for piece in taken.long.iter().flatten() {
+            let at = (piece.block - first) as usize * BLOCK_LEN;
+            piece.fetch_into(objects, &mut out[at..at + piece.blocks as usize * BLOCK_LEN])?;
+        }
         let mut copy = |block: u64, data: &[u8; BLOCK_LEN]| {
             let at = (block - first) as usize * BLOCK_LEN;
             out[at..at + BLOCK_LEN].copy_from_slice(data);
@@ -409,6 +457,38 @@ impl Drop for Running {
     }
 }
 
+/// Blocks in neighbouring slots of an object that are not in memory in clear.
+struct Stored {
+    object: Arc<Prelude>,
+    slot: u32,
+    block: u64,
+    /// Where they belong among those that are read.
+    at: usize,
+    blocks: usize,
+}
+
+impl Stored {
+    fn goes_on(&self, object: &Prelude, slot: u32, at: usize) -> bool {
+        self.object.salt == object.salt
+            && self.slot as usize + self.blocks == slot as usize
+            && self.at + self.blocks == at
+    }
+
+    /// Reads them where nobody has to wait. `None` if somebody has to, or must be told of an error.
+    fn read_if_cached(&self, objects: &Objects, out: &mut [u8]) -> Option<()> {
+        let offset = slot_offset(&self.object, self.slot).ok()?;
+        let mut sealed = vec![0; self.blocks * BLOCK_SEALED];
+        let store = objects.store_of(&self.object);
+        store.read_if_cached(&names::log(self.object.number), offset, &mut sealed)?;
+        let cipher = objects.keys.known(&self.object).ok()?;
+        let out = &mut out.as_chunks_mut::<BLOCK_LEN>().0[self.at..self.at + self.blocks];
+        let mut places = (self.slot..).zip(self.block..).zip(sealed.chunks(BLOCK_SEALED)).zip(out);
+        places
+            .all(|(((slot, block), sealed), out)| opens(&cipher, slot, block, Some(sealed), out))
+            .then_some(())
+    }
+}
+
 impl Core {
     /// What of the blocks from `at` up to `end` is neither in memory nor a hole, and is to be fetched or waited for. What is in memory is put
     /// into `out`, which begins with block `first`. Where a node of the map is lacking, `at` is the first block that is not known.
@@ -443,6 +523,13 @@ impl Core {
                         self.read_stored(&object, slot, block, &mut out[range(block, len)])?;
                     }
                 }
+                Whereabouts::Placed(extents::Place::Stored(object, slot))
+                    if let Some(long) = &mut taken.long
+                        && len >= LONG =>
+                {
+                    let cipher = self.objects.keys.known(&object).map_err(VolumeError::from)?;
+                    long.push(Piece { cipher, object, slot, block, blocks: len });
+                }
                 Whereabouts::Placed(extents::Place::Stored(object, slot)) => {
                     for (block, slot) in (block..block + len).zip(slot..) {
                         match taken.cache.take_off((object.salt, slot)) {
@@ -463,27 +550,40 @@ impl Core {
         Ok(())
     }
 
-    /// Fills `out` with blocks from one on, if all of them are in memory in clear.
-    fn read_here(&self, first: u64, out: &mut [u8]) -> bool {
-        let fetched = Fetched::default();
-        let (mut block, mut rest) = (first, out);
-        while !rest.is_empty() {
-            let Ok((len, place)) = self.place_here(&fetched, block) else { return false };
-            let len = len.min((rest.len() / BLOCK_LEN) as u64);
-            let (these, others) = rest.split_at_mut(len as usize * BLOCK_LEN);
+    /// Fills `out` with blocks from one on, as far as they are in memory in clear, and tells which of the others lie where. `None` if the
+    /// map is not in memory that says so, or if they are not stored yet.
+    fn read_here(&self, first: u64, out: &mut [u8]) -> Option<Vec<Stored>> {
+        let (fetched, mut stored) = (Fetched::default(), Vec::<Stored>::new());
+        let (blocks, mut at) = (out.as_chunks_mut::<BLOCK_LEN>().0, 0);
+        while at < blocks.len() {
+            let block = first + at as u64;
+            let (len, place) = self.place_here(&fetched, block).ok()?;
+            let end = blocks.len().min(at + len as usize);
             match place {
-                Whereabouts::Here(data) => these.copy_from_slice(&**data),
-                Whereabouts::Placed(extents::Place::Hole) => these.fill(0),
+                Whereabouts::Here(data) => blocks[at] = **data,
+                Whereabouts::Placed(extents::Place::Hole) => blocks[at..end].as_flattened_mut().fill(0),
                 Whereabouts::Placed(extents::Place::Stored(object, slot)) => {
-                    for (to, slot) in these.chunks_mut(BLOCK_LEN).zip(slot..) {
-                        let Some(data) = self.cache.find(&(object.salt, slot)) else { return false };
-                        to.copy_from_slice(&**data);
+                    for (at, slot) in (at..end).zip(slot..) {
+                        match self.cache.find(&(object.salt, slot)) {
+                            Some(data) => blocks[at] = **data,
+                            None if self.is_queued(&object) => return None,
+                            None => match stored.last_mut() {
+                                Some(last) if last.goes_on(&object, slot, at) => last.blocks += 1,
+                                _ => stored.push(Stored {
+                                    object: Arc::clone(&object),
+                                    slot,
+                                    block: first + at as u64,
+                                    at,
+                                    blocks: 1,
+                                }),
+                            },
+                        }
                     }
                 }
             }
-            (block, rest) = (block + len, others);
+            at = end;
         }
-        true
+        Some(stored)
     }
 
     /// A block that is to be fetched: with its neighbours, or alone.
