@@ -10,8 +10,8 @@ use atrest_cipher::aead::{
     Aead, Aes128Ccm, Aes128Gcm, Aes256CcmTag96, Aes256Gcm, AsconAead128, ChaCha20Poly1305,
 };
 use atrest_cipher::{
-    BackendChoice, DataUnitIndex, Mapper, MapperOptions, Tagged as _, TaggedMapper, TaggedSpec, VectorChoice,
-    internals,
+    AesGcm, BackendChoice, DataUnitIndex, Mapper, MapperOptions, Tagged as _, TaggedMapper, TaggedSpec,
+    VectorChoice, internals,
 };
 use valgrind::{leaks, make_public, make_secret};
 
@@ -155,6 +155,7 @@ fn use_aeads() {
     use_aead::<ChaCha20Poly1305>();
     use_aead::<Aes128Gcm>();
     use_aead::<Aes256Gcm>();
+    use_aead::<AesGcm<32>>();
     use_aead::<Aes128Ccm>();
     use_aead::<Aes256CcmTag96>();
 }

@@ -15,9 +15,9 @@ use std::thread;
 
 use atrest_cipher::aead::{Aead, Aes128Ccm, Aes256Gcm, AsconAead128, ChaCha20Poly1305};
 use atrest_cipher::{
-    Adiantum, AesBlock, AesXts, BackendChoice, CbcCipher, CbcCts, CbcRuns, Cipher, CipherSpec, DataUnitIndex,
-    Direction, Hctr2, Mapper, MapperOptions, Tagged as _, TaggedMapper, TaggedSpec, VectorChoice, Xts,
-    internals,
+    Adiantum, AesBlock, AesGcm, AesXts, BackendChoice, CbcCipher, CbcCts, CbcRuns, Cipher, CipherSpec,
+    DataUnitIndex, Direction, Hctr2, Mapper, MapperOptions, Tagged as _, TaggedMapper, TaggedSpec,
+    VectorChoice, Xts, internals,
 };
 use atrest_secret::{WIPED_STACK, with_wiped_stack_up_to};
 
@@ -310,6 +310,7 @@ fn no_single_message_leaves_a_key_on_the_stack() {
         check_aead::<AsconAead128>(deepest),
         check_aead::<Aes128Ccm>(deepest),
         check_aead::<Aes256Gcm>(deepest),
+        check_aead::<AesGcm<32>>(deepest),
         check_aead::<ChaCha20Poly1305>(deepest),
     ];
     let wrong = wrong.concat();
@@ -392,4 +393,9 @@ fn every_way_to_a_cipher_wipes_the_stack() {
         gcm.open(&[1; 12], b"", unit, &[0; 16]).expect_err("forged");
     });
     assert_ne!(tag, [0; 16]);
+    let gcm = AesGcm::<32>::new(&long).expect("a key");
+    wipes("AesGcm", &mut |unit| tag = gcm.seal(&[1; 12], b"", unit).expect("short enough"));
+    wipes("AesGcm, back", &mut |unit| {
+        gcm.open(&[1; 12], b"", unit, &[0; 16]).expect_err("forged");
+    });
 }

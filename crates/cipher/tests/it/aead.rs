@@ -5,7 +5,7 @@ use atrest_cipher::aead::{
     Aead, Aes128Ccm, Aes128CcmTag96, Aes128Gcm, Aes128GcmTag96, Aes256Ccm, Aes256CcmTag96, Aes256Gcm,
     Aes256GcmTag96, AsconAead128, ChaCha20Poly1305, OpenError, SealError,
 };
-use atrest_cipher::{EngineCcm, KeyError, SoftwareAes};
+use atrest_cipher::{AesGcm, BackendChoice, EngineCcm, KeyError, SoftwareAes};
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
@@ -140,6 +140,7 @@ fn gcm_agrees_with_its_submission() {
         5bc94fbc3221a5db94fae95ae7121a47",
     );
     check::<Aes128Gcm>(&key, &nonce, &associated, &plain, &published);
+    check::<AesGcm<16>>(&key, &nonce, &associated, &plain, &published);
     check::<Aes128GcmTag96>(&key, &nonce, &associated, &plain, &published[..published.len() - 4]);
     let published = bytes(
         "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa
@@ -148,7 +149,37 @@ fn gcm_agrees_with_its_submission() {
     );
     let key = key.repeat(2);
     check::<Aes256Gcm>(&key, &nonce, &associated, &plain, &published);
+    check::<AesGcm<32>>(&key, &nonce, &associated, &plain, &published);
     check::<Aes256GcmTag96>(&key, &nonce, &associated, &plain, &published[..published.len() - 4]);
+}
+
+/// Source: an independent implementation, the crate `aes-gcm`, at all lengths around the borders of blocks and of batches.
+#[test]
+fn gcm_of_every_backend_agrees_with_another_implementation_at_every_length() {
+    let some = |seed: usize, len: usize| -> Vec<u8> {
+        (0..len).map(|i| (i.wrapping_mul(167) ^ seed.wrapping_mul(91) ^ ((i * i) >> 3)) as u8).collect()
+    };
+    let borders =
+        [127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1040, 4095, 4096, 4097, 4112, 70_000];
+    for backend in BackendChoice::detected() {
+        for len in (0..=70).chain(borders) {
+            for associated in [0, 1, 8, 15, 16, 17, 33, 300] {
+                let (key, nonce) = (some(len, 32), some(associated + 100, 12));
+                let (plain, associated) = (some(len + 3, len), some(associated, associated));
+                let nonce: [u8; 12] = nonce.try_into().expect("12 bytes");
+                let (mut other, mut ours) = (plain.clone(), plain.clone());
+                let library = Aes256Gcm::new(&key).expect("a key");
+                let published = library.seal(&nonce, &associated, &mut other).expect("not too long");
+                let cipher = AesGcm::<32>::with_backend(&key, Some(backend)).expect("a key");
+                let tag = cipher.seal(&nonce, &associated, &mut ours).expect("not too long");
+                assert!((&ours, tag) == (&other, published), "{} bytes on {}", len, backend.name());
+                cipher.open(&nonce, &associated, &mut ours, &tag).expect("it is whole");
+                assert!(ours == plain, "{} bytes on {}", len, backend.name());
+            }
+        }
+    }
+    assert_eq!(AesGcm::<32>::new(&[1; 16]).expect_err("short"), KeyError::Length { len: 16 });
+    assert_eq!(AesGcm::<16>::new(&[1; 32]).expect_err("long"), KeyError::Length { len: 32 });
 }
 
 /// Source: NIST CAVP, `VPT128.rsp` (nonces of 13 and tags of 16 bytes).

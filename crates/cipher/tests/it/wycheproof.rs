@@ -7,11 +7,16 @@ use atrest_cipher::aead::{
     Aead, Aes128Ccm, Aes128Gcm, Aes128GcmTag96, Aes256Ccm, Aes256Gcm, Aes256GcmTag96, AsconAead128,
     ChaCha20Poly1305, OpenError,
 };
-use atrest_cipher::{BackendChoice, Cipher, MapperOptions, Xts};
+use atrest_cipher::{AesGcm, BackendChoice, Cipher, MapperOptions, Xts};
 
 /// Valid cases have to be opened and to come of sealing again, others have to be refused and leave zeros. So many there are.
 #[track_caller]
 fn holds<A: Aead>(name: TestName, valid: usize, invalid: usize) {
+    holds_of(|key| A::new(key).expect("a key"), name, valid, invalid);
+}
+
+#[track_caller]
+fn holds_of<A: Aead>(new: impl Fn(&[u8]) -> A, name: TestName, valid: usize, invalid: usize) {
     let set = TestSet::load(name).expect("the vectors");
     let (mut opened, mut refused) = (0, 0);
     for group in set.test_groups.iter().filter(|group| {
@@ -19,7 +24,7 @@ fn holds<A: Aead>(name: TestName, valid: usize, invalid: usize) {
             == [A::KEY_LEN, A::NONCE_LEN, A::TAG_LEN].map(|len| 8 * len)
     }) {
         for test in &group.tests {
-            let cipher = A::new(&test.key).expect("a key");
+            let cipher = new(&test.key);
             let mut nonce = A::Nonce::default();
             nonce.as_mut().copy_from_slice(&test.nonce);
             let Ok(tag) = A::Tag::try_from(&test.tag) else { panic!("a tag of another length") };
@@ -63,6 +68,17 @@ fn chacha20_poly1305_opens_what_is_valid_and_nothing_else() {
 fn gcm_opens_what_is_valid_and_nothing_else() {
     holds::<Aes128Gcm>(TestName::AesGcm, 40, 27);
     holds::<Aes256Gcm>(TestName::AesGcm, 39, 27);
+}
+
+#[test]
+fn gcm_opens_what_is_valid_and_nothing_else_on_every_backend() {
+    for backend in BackendChoice::detected() {
+        let short = |key: &[u8]| AesGcm::<16>::with_backend(key, Some(backend)).expect("a key");
+        holds_of(short, TestName::AesGcm, 40, 27);
+        let long = |key: &[u8]| AesGcm::<32>::with_backend(key, Some(backend)).expect("a key");
+        assert_eq!(long(&[1; 32]).backend_name(), backend.name());
+        holds_of(long, TestName::AesGcm, 39, 27);
+    }
 }
 
 #[test]
