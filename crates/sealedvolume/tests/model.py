@@ -476,7 +476,7 @@ class Vol:
         if s.bounds and k <= s.bounds[-1][0] and s.F != 'journal-record-cut': k = min(p for p, _, _ in s.bounds if p >= k)   # whole records
         n = 0
         while s.bounds and s.bounds[0][0] <= k: n, s.cov, s.covc = s.bounds.pop(0)
-        if s.F == 'journal-mark-ahead' and s.bounds and n < k: n, s.cov, s.covc = s.bounds.pop(0)
+        if s.F == 'journal-mark-ahead' and s.bounds: n, s.cov, s.covc = s.bounds.pop(0)
         s.bounds = [(p - k, j, c) for p, j, c in s.bounds]; s.told = max(0, s.told - k); items, s.batch = s.batch[:k], s.batch[k:]
         s.sealed(items)
     # -- writing

@@ -37,7 +37,7 @@ fn a_design_that_is_broken_on_purpose_is_caught() {
         ("journal-begin-forgets", "1"),
         ("journal-lone-begin", "2"),
         ("journal-not-in-root", "1"),
-        ("journal-mark-ahead", "1"),
+        ("journal-mark-ahead", "2"),
         ("journal-mark-by-number", "1"),
         ("journal-dropped-early", "2"),
         ("journal-not-synced", "1"),
