@@ -238,7 +238,7 @@ class World:
 
 class Vol:
     """one opening of the volume"""
-    def __init__(s, w, dev): s.w, s.dev, s.F = w, dev, w.flaw; s.cks = []; s.ckh = {}; s.resume_gc = s.vh = s.jf = s.given_up = s.before = s.offered = None; s.batch = []; s.bulk = s.writes = False; s.bounds = []; s.told = 0
+    def __init__(s, w, dev): s.w, s.dev, s.F = w, dev, w.flaw; s.cks = []; s.ckh = {}; s.resume_gc = s.vh = s.jf = s.given_up = s.before = s.offered = None; s.batch = []; s.bulk = s.writes = False; s.bounds = []; s.told = 0; s.pending = None
     def sl(s, hdr, *a): return s.w.seal(hdr, *a, s.ring[hdr.ep])
     def op(s, x, hd, *a): return s.w.opened(x, hd, *a, s.ring.get(hd.ep, s.kid))
     def get(s, name):
@@ -328,7 +328,7 @@ class Vol:
         raise Alarm(why)
     def follow(s, rec, root):
         w, F = s.w, s.F; seen = rec is None or F == 'no-anchor'
-        excl = w.trust == 'excl'; begun = False
+        excl = w.trust == 'excl'; begun = s.ended = False
         def at():
             if s.n == rec.n and s.h != rec.h: raise Alarm('rolled back: another history at the anchor')
             return s.n == rec.n
@@ -353,6 +353,7 @@ class Vol:
                 elif begun or hdr.salt != rec.salt or rec.closed:
                     if hdr.salt == rec.salt and rec.closed: break
                     raise Alarm('store older: another session has written behind the anchor')
+            if rec and seen and (sm.mark is None and sm.kind != 'begin' or F == 'journal-ended-by-begin' and sm.mark is None): s.ended = True   # the session of the record has ended its journal
             s.step(hdr, sm, sm.kind == 'begin' and rec and seen and excl); s.acc.append((nm, hdr))    # a begin that is not anchored takes nothing of what is owed
             if rec and not seen: seen = (s.n == rec.n) if F == 'chain-unchecked' else at()
             if rec and not seen and s.n > rec.n and F != 'fork-unchecked': raise Alarm('rolled back: another history at the anchor')
@@ -425,7 +426,7 @@ class Vol:
             _, s.cov, s.covc = m
             if f.first > s.cov + 1: raise Alarm('store older: the log lacks what the journal has no more')
             if at.get(s.cov) != s.covc and any(pt and r.j >= s.cov for r, pt in good) and F != 'journal-mark-by-number': raise Alarm('the journal is of another branch')
-            if rec and rec.j and rec.j[0] > s.cov and F != 'journal-older-unchecked':
+            if rec and rec.j and rec.j[0] > s.cov and not s.ended and F != 'journal-older-unchecked':
                 if rec.j[0] not in at or (at[rec.j[0]] != rec.j[1] and F != 'journal-chain-unchecked'): raise Alarm('journal older than the record')
             if j < s.cov: ST['journals shorter than the log'] += 1
             if j < s.cov and F == 'journal-new-identifier' and s.writes:
@@ -576,6 +577,10 @@ class Vol:
         w = s.w
         if s.F != 'checkpoint-unflushed': s.drain(force=True)
         elif s.batch: s.seal()
+        if s.pending:                                                  # the same bytes, until the store has them: those that it refused may come later
+            name, o, hdr = s.pending
+            if not s.put(name, o): return False
+            s.pending = None; s.cks = (s.cks + [name])[-2:]; s.ckh[name] = hdr
         pages = list(s.pages)
         for p in range(NB // PER):
             if any(l // PER == p for l in s.over):
@@ -592,7 +597,8 @@ class Vol:
         root = Root(s.n, s.h, s.nxt, s.salt, s.sess, tuple(pages), tuple(sorted(s.snaps.items())), tuple(sorted(s.ends.items())),
             () if s.F == 'rekey-forgets-key' else tuple(sorted((e, k) for e, k in s.ring.items() if e != s.ep)), tuple(sorted(s.holds)), s.said() if s.F != 'journal-not-in-root' else None)
         w.ck[hdr] = (s.h, [x[0] for x in pages if x]); w.ckh[hdr] = s.h
-        if not s.put(name, Ckpt(hdr, s.sl(hdr, 'c', 'ra', s.n, root), s.sl(hdr, 'c', 'rb', s.n, root), hdr)): return False
+        o = Ckpt(hdr, s.sl(hdr, 'c', 'ra', s.n, root), s.sl(hdr, 'c', 'rb', s.n, root), hdr)
+        if not s.put(name, o): s.pending = (name, o, hdr); return False
         s.pages = tuple(pages); s.over = {}
         s.cks = (s.cks + [name])[-2:]; s.ckh[name] = hdr; ST['checkpoints'] += 1
         return True
@@ -949,7 +955,7 @@ FLAWS = ('no-random','no-object-salt','no-object-key','no-place','no-format-bind
   'store-not-held','relocate-blind','older-record-unchecked','checkpoint-unflushed','gc-early','gc-one-checkpoint','gc-ignores-snapshots','gc-unfenced','gc-forgets-fences','single-summary','single-prelude',
   'rekey-header-first','rekey-writes-first','rekey-forgets-key','clone-not-held','clone-before-hold','hold-goes-first','partial-zeros','partial-stale',
   'journal-begin-forgets','journal-lone-begin','journal-not-in-root','journal-mark-ahead','journal-mark-by-number','journal-dropped-early','journal-not-synced','journal-older-unchecked','journal-chain-unchecked',
-  'journal-no-takeover','journal-no-salt','journal-new-identifier','journal-anchors-unstored','journal-bulk-unordered','journal-bulk-unanchored','journal-closed-late','journal-not-wiped','journal-rekey','journal-record-cut')
+  'journal-no-takeover','journal-no-salt','journal-new-identifier','journal-anchors-unstored','journal-bulk-unordered','journal-bulk-unanchored','journal-closed-late','journal-not-wiped','journal-rekey','journal-record-cut','journal-ended-by-begin')
 
 def run(seed, runs, flaw, enough=None):
     """enough: stop once something was found and so many volumes were tried"""

@@ -18,8 +18,8 @@ use super::uploads::Uploads;
 use super::warm::Warm;
 use super::{Access, Freshness, OpenError, Origin, SealedVolume, Settings, VolumeError};
 use crate::format::{
-    FormatError, Keys, Kind, LogObject, MOST_BLOCKS, MOST_WINDOW, Record, Root, SealedLog, Summary, names,
-    open_log, open_log_front, open_root, seal_log, seal_root,
+    FormatError, JournalPoint, Keys, Kind, LogObject, MOST_BLOCKS, MOST_WINDOW, Record, Root, SealedLog,
+    Summary, names, open_log, open_log_front, open_root, seal_log, seal_root,
 };
 use crate::store::{ObjectStore, Put, StoreError};
 
@@ -148,7 +148,8 @@ impl SealedVolume {
                 trusted.claim()?;
             }
             let (mut state, objects) = (loaded.state, loaded.objects);
-            let journal = take_journal(&objects, &state, loaded.record.as_ref(), &mut settings)?;
+            let point = loaded.record.and_then(|record| record.journal).filter(|_| !loaded.journal_ended);
+            let journal = take_journal(&objects, &state, point, &mut settings)?;
             state.journal = journal.as_ref().map(|taken| taken.journal.mark());
             let begin = seal_begin(&objects, &state, &mut settings)?;
             if let Some(observer) = &settings.observer {
@@ -218,7 +219,7 @@ impl SealedVolume {
 fn take_journal(
     objects: &Objects,
     state: &State,
-    record: Option<&Record>,
+    point: Option<JournalPoint>,
     settings: &mut Settings,
 ) -> Result<Option<Taken>, OpenError> {
     let forgo = settings.forgo_journal;
@@ -229,7 +230,6 @@ fn take_journal(
         };
     };
     let found = Found::look(Arc::clone(device), &objects.keys, batch_blocks(settings.batch))?;
-    let point = record.and_then(|record| record.journal);
     let with = (&mut *settings.random as &mut dyn Random, settings.aead);
     found.take(state.journal, point, (forgo, state.blocks), with).map(Some)
 }
@@ -275,6 +275,8 @@ struct Loaded {
     checkpoint: (u64, [u8; 16]),
     /// Log objects behind the checkpoint.
     replayed: u64,
+    /// Behind the record its session has ended its journal: what the record names of it is stored.
+    journal_ended: bool,
 }
 
 /// The history that counts: of the newest checkpoint from which the log reaches the record.
@@ -302,9 +304,9 @@ fn load(objects: &Objects, record: Option<&Record>, settings: &Settings) -> Resu
         let objects = objects.with(prelude.epoch, &root.keys, settings.stores.as_ref())?;
         let state = State::of(root, settings.cached_map);
         match follow(&objects, state, record) {
-            Ok((state, replayed)) => {
+            Ok((state, replayed, journal_ended)) => {
                 let checkpoint = (number, prelude.salt);
-                return Ok(Loaded { state, record: None, objects, checkpoint, replayed });
+                return Ok(Loaded { state, record: None, objects, checkpoint, replayed, journal_ended });
             }
             Err(error @ OpenError::Unreachable(_)) => return Err(error),
             // A history that was read says more than a checkpoint that was not.
@@ -319,13 +321,18 @@ fn load(objects: &Objects, record: Option<&Record>, settings: &Settings) -> Resu
     Err(why.unwrap_or(OpenError::NoVolume)) // intended: no reason, because there was no checkpoint.
 }
 
-/// Reads on from a checkpoint to the end of the log, which must have met the record.
-fn follow(objects: &Objects, mut state: State, record: Option<&Record>) -> Result<(State, u64), OpenError> {
+/// Reads on from a checkpoint to the end of the log, which must have met the record. Also how many objects that are, and whether the session of
+/// the record has ended its journal behind it.
+fn follow(
+    objects: &Objects,
+    mut state: State,
+    record: Option<&Record>,
+) -> Result<(State, u64, bool), OpenError> {
     let mut met = match record {
         None => true,
         Some(record) => meets(&state, record)?,
     };
-    let (mut replayed, mut begun) = (0, false);
+    let (mut replayed, mut begun, mut journal_ended) = (0, false, false);
     while let Some(object) = next(objects, &state)? {
         if let Some(record) = record
             && met
@@ -338,6 +345,8 @@ fn follow(objects: &Objects, mut state: State, record: Option<&Record>) -> Resul
             } else if begun || !anchored_session {
                 let found = object.prelude.number;
                 return Err(OpenError::StoreOlder { anchored: record.number, found });
+            } else {
+                journal_ended |= object.summary.journal.is_none();
             }
         }
         let owed = state.journal;
@@ -361,7 +370,7 @@ fn follow(objects: &Objects, mut state: State, record: Option<&Record>) -> Resul
         Some(record) if !met => {
             Err(OpenError::RolledBack { anchored: record.number, found: state.head.number })
         }
-        _ => Ok((state, replayed)),
+        _ => Ok((state, replayed, journal_ended)),
     }
 }
 

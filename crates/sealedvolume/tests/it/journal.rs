@@ -383,9 +383,63 @@ fn a_begin_that_is_not_anchored_takes_nothing_away() {
     write(&volume, 1, 1);
     volume.flush().expect("a flush");
     drop(volume);
+    let older = rig.disk.bytes();
+    let volume = rig.open().expect("it opens");
+    write(&volume, 1, 2);
+    volume.flush().expect("a flush");
+    drop(volume);
     begin(Settings { forgo_journal: true, ..settings(BATCH) });
     assert_eq!(rig.plain.open(Access::Write).err(), Some(OpenError::JournalNeeded));
-    assert_eq!(byte(&rig.open().expect("it opens"), 1), 1);
+    let newer = rig.disk.bytes();
+    rig.disk.put(&older);
+    assert!(matches!(rig.open().err(), Some(OpenError::JournalOlder { .. })));
+    rig.disk.put(&newer);
+    assert_eq!(byte(&rig.open().expect("it opens"), 1), 2);
+}
+
+/// A trusted store that takes no record without a journal.
+struct BeforeTheEnd(Cell);
+
+impl TrustedStore for BeforeTheEnd {
+    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+        self.0.load()
+    }
+
+    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+        match Record::decode(record).expect("a record").journal {
+            Some(_) => self.0.store(record),
+            None => Err(TrustedStoreError::Driver(5)),
+        }
+    }
+}
+
+/// The record still names a record of a journal that was closed. Of another journal, which came into use since, it says nothing.
+#[test]
+fn what_the_record_names_of_a_journal_that_was_closed_is_not_looked_for_in_the_next_one() {
+    let mut rig = Rig::new();
+    let open = |rig: &Rig, trusted: Box<dyn TrustedStore + Send>| {
+        let (store, keys) = (Arc::clone(&rig.plain.store), rig.plain.keys.clone());
+        SealedVolume::open(store, keys, Freshness::Record(trusted), Access::Write, rig.settings(HOUR, false))
+    };
+    let volume = open(&rig, Box::new(BeforeTheEnd(rig.plain.cell.clone()))).expect("it opens");
+    for value in 1..=3 {
+        write(&volume, 1, value);
+        volume.flush().expect("a flush");
+    }
+    assert!(volume.close().is_err(), "the last record is not written");
+    let other = Arc::new(Disk::new(rig.disk.bytes().len()));
+    let closed = std::mem::replace(&mut rig.disk, other);
+    let told = open(&rig, Box::new(Stuck(rig.plain.cell.clone()))).err();
+    assert_eq!(told, Some(OpenError::Trusted(TrustedStoreError::Driver(5))));
+    let volume = rig.open().expect("it opens with the journal that came into use");
+    assert_eq!(byte(&volume, 1), 3);
+    write(&volume, 1, 4);
+    volume.flush().expect("a flush");
+    drop(volume);
+    let used = std::mem::replace(&mut rig.disk, closed);
+    assert_eq!(rig.open().err(), Some(OpenError::JournalNeeded));
+    rig.disk = used;
+    assert_eq!(byte(&rig.open().expect("it opens"), 1), 4);
 }
 
 /// Whoever learns that somebody else writes acknowledges nothing any more, though the journal would take it.
