@@ -296,6 +296,8 @@ fn what_is_stored_of_a_journal_ends_with_a_whole_record() {
             volume.flush().expect("a flush");
         }
         drop(volume);
+        // One of them may be about to store something.
+        wait_until("its threads have ended", || Arc::strong_count(&rig.door) == 2);
         rig.shut(false);
         rig.door.most.store(rig.door.logs.load(Ordering::SeqCst) + objects, Ordering::SeqCst);
         // Batches of another size, so that they do not end where those before ended.
