@@ -45,6 +45,7 @@
 )]
 pub mod format;
 pub mod header;
+mod lru;
 pub mod store;
 pub mod volume;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, Mode, OFlags, fsync, linkat, mkdirat, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, Dir, Mode, OFlags, fstatfs, fsync, linkat, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
@@ -32,6 +32,8 @@ const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// No link, and nothing that is waited for.
 const PLAIN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+/// `f_type` of tmpfs (statfs(2)).
+const TMPFS: i128 = 0x0102_1994;
 /// What has been unfinished for so long was left by a program that ended.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
@@ -241,11 +243,14 @@ impl ObjectStore for DirectoryStore {
         Ok(Some(bytes))
     }
 
-    /// From the page cache. A file system without such reads is waited for.
+    /// From the page cache, of a file that was read before. tmpfs knows no such reads, and nobody waits for it.
     fn read_if_cached(&self, name: &str, offset: u64, out: &mut [u8]) -> Option<()> {
         let file = self.open.find(name)?;
-        let read = preadv2(&file, &mut [IoSliceMut::new(out)], offset, ReadWriteFlags::NOWAIT);
-        (read == Ok(out.len())).then_some(())
+        let read = match preadv2(&file, &mut [IoSliceMut::new(out)], offset, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP) if is_tmpfs(&file) => file.read_at(out, offset).ok()?,
+            read => read.ok()?,
+        };
+        (read == out.len()).then_some(())
     }
 
     fn list_after(&self, kind: Kind, after: Option<&str>) -> Result<Vec<String>, StoreError> {
@@ -336,6 +341,10 @@ impl Drop for Unfinished {
         // intended: one that stays, or has been renamed, is in nobody's way; it is swept later.
         let _ = unlinkat(&self.folder, self.name.as_str(), AtFlags::empty());
     }
+}
+
+fn is_tmpfs(file: &File) -> bool {
+    fstatfs(file).is_ok_and(|found| i128::from(found.f_type) == TMPFS)
 }
 
 /// What is no file is none of ours, and is not waited for.

@@ -1,6 +1,5 @@
 //! Files of objects that stay open between reads. To open one takes four times as many calls as to read from it.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,35 +7,46 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, Stat, fstat, statat};
 
-/// Files that stay open, at most. Each has its directory open, too.
-const MOST: usize = 32;
+use crate::lru::Lru;
 
-/// Those that were read last, the latest at the end.
-#[derive(Debug, Default)]
-pub(super) struct OpenFiles(Mutex<VecDeque<Kept>>);
+/// Files that stay open, at most: 2 GiB of objects of 8 MiB. A process may have 1,024 open, as systems come.
+const MOST: usize = 256;
+
+/// Those that were read last, by the names of their objects.
+#[derive(Debug)]
+pub(super) struct OpenFiles(Mutex<Lru<Arc<str>, Kept>>);
 
 #[derive(Clone, Debug)]
 struct Kept {
-    /// That of the object.
-    name: Arc<str>,
-    folder: Arc<OwnedFd>,
+    folder: Arc<Folder>,
     file: Arc<File>,
     data: Stat,
+}
+
+/// A directory that files were opened in. Those of one directory share it.
+#[derive(Debug)]
+struct Folder {
+    handle: OwnedFd,
+    data: Stat,
+}
+
+impl Default for OpenFiles {
+    fn default() -> Self {
+        Self(Mutex::new(Lru::new(MOST)))
+    }
+}
+
+fn is_same(one: &Stat, other: &Stat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
 impl OpenFiles {
     /// The file of an object, if it is open and still has the name: one that was replaced or taken away is not read.
     pub(super) fn find(&self, name: &str) -> Option<Arc<File>> {
-        let kept = {
-            let mut files = self.lock();
-            let at = files.iter().position(|kept| &*kept.name == name)?;
-            let kept = files.remove(at)?;
-            files.push_back(kept.clone());
-            kept
-        };
+        let kept = self.lock().find(name)?;
         let (_, file_name) = name.split_once('/')?;
-        match statat(&*kept.folder, file_name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(data) if (data.st_dev, data.st_ino) == (kept.data.st_dev, kept.data.st_ino) => Some(kept.file),
+        match statat(&kept.folder.handle, file_name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(data) if is_same(&data, &kept.data) => Some(kept.file),
             _ => {
                 self.forget(name);
                 None
@@ -46,15 +56,14 @@ impl OpenFiles {
 
     /// Keeps a file open that was opened in its directory.
     pub(super) fn keep(&self, name: &str, folder: OwnedFd, file: File) -> io::Result<Arc<File>> {
-        let data = fstat(&file)?;
+        let (data, of_folder) = (fstat(&file)?, fstat(&folder)?);
         let file = Arc::new(file);
-        let kept = Kept { name: name.into(), folder: Arc::new(folder), file: Arc::clone(&file), data };
         let mut files = self.lock();
-        files.retain(|other| *other.name != *name);
-        if files.len() == MOST {
-            files.pop_front();
-        }
-        files.push_back(kept);
+        let folder = match files.latest() {
+            Some(latest) if is_same(&latest.folder.data, &of_folder) => Arc::clone(&latest.folder),
+            _ => Arc::new(Folder { handle: folder, data: of_folder }),
+        };
+        files.keep(name.into(), 1, Kept { folder, file: Arc::clone(&file), data });
         drop(files);
         // Taken away or replaced since it was opened, it was forgotten before it was kept.
         drop(self.find(name));
@@ -62,10 +71,10 @@ impl OpenFiles {
     }
 
     pub(super) fn forget(&self, name: &str) {
-        self.lock().retain(|kept| &*kept.name != name);
+        self.lock().forget(name);
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Lru<Arc<str>, Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // intended: each change of it is whole.
     }
 }
@@ -89,11 +98,11 @@ mod tests {
         let files = OpenFiles::default();
         let (folder, file) = open();
         files.keep("l/a", folder, file).expect("kept");
-        assert_eq!(files.lock().len(), 1);
+        assert!(files.lock().latest().is_some());
         let (folder, file) = open();
         files.forget("l/a");
         fs::remove_file(scratch.as_path().join("a")).expect("removed");
         files.keep("l/a", folder, file).expect("it can be read once");
-        assert_eq!(files.lock().len(), 0);
+        assert!(files.lock().latest().is_none());
     }
 }

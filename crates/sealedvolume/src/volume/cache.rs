@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::core::Plaintext;
-use super::lru::Lru;
+use crate::lru::Lru;
 
 /// A block as it was stored: the salt of its object, and its slot there.
 pub(crate) type Key = ([u8; 16], u32);

@@ -11,7 +11,6 @@ mod error;
 mod extents;
 mod journal;
 mod keep_up;
-mod lru;
 mod map;
 mod nodes;
 mod objects;

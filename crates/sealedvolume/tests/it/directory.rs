@@ -12,7 +12,7 @@ use atrest_sealedvolume::store::{DirectoryStore, MemoryStore, ObjectStore, Put, 
 use atrest_sealedvolume::volume::Access;
 use atrest_testkit::Scratch;
 
-use crate::rig::plain::Plain;
+use crate::rig::plain::{Plain, settings};
 
 #[test]
 fn both_stores_keep_what_they_are_given() {
@@ -50,19 +50,86 @@ fn both_stores_keep_what_they_are_given() {
     );
 }
 
+#[test]
+fn what_the_page_cache_holds_is_read_at_once() {
+    let scratch = Scratch::new();
+    let store = DirectoryStore::open(scratch.as_path()).expect("a store");
+    let name = names::log(1);
+    store.put_new(&name, &[7; 100]).expect("stored");
+    let mut read = [0; 60];
+    assert_eq!(store.read_if_cached(&name, 0, &mut read), None, "nobody has opened it yet");
+    store.get_range(&name, 0, 1).expect("the store answers");
+    assert_eq!(store.read_if_cached(&name, 40, &mut read), Some(()));
+    assert_eq!(read, [7; 60]);
+    assert_eq!(store.read_if_cached(&name, 41, &mut read), None, "it ends there");
+    fs::write(scratch.path("new"), [8; 100]).expect("a file");
+    fs::rename(scratch.path("new"), scratch.path(&name)).expect("replaced");
+    assert_eq!(store.read_if_cached(&name, 40, &mut read), None, "it is another file now");
+}
+
+#[test]
+fn blocks_in_the_page_cache_are_read_at_once_and_damage_is_told_by_whoever_waits() {
+    const BLOCKS: usize = 20;
+    let scratch = Scratch::new();
+    let plain = Plain::new(Arc::new(DirectoryStore::open(scratch.as_path()).expect("a store")), 64, 1);
+    let data: Vec<u8> = (0..BLOCKS * 4096).map(|at| (at / 4096 + 1) as u8).collect();
+    let writer = plain.open_with(Access::Write, settings(BLOCKS)).expect("it opens");
+    writer.write_at(0, &data).expect("written");
+    writer.close().expect("closed");
+
+    let volume = plain.open(Access::Read).expect("it opens");
+    let mut read = vec![0; data.len()];
+    volume.read_at(0, &mut read).expect("read, as one run");
+    assert!(read == data);
+    // Some blocks of it, with a hole behind them.
+    let mut few = vec![1; 5 * 4096];
+    assert_eq!(volume.read_if_cached((BLOCKS as u64 - 3) * 4096, &mut few), Ok(true));
+    assert!(few[..3 * 4096] == data[(BLOCKS - 3) * 4096..] && few[3 * 4096..] == [0; 2 * 4096]);
+
+    let longest =
+        plain.store.list_after(Kind::Log, None).expect("a list").into_iter().map(|name| scratch.path(name));
+    let longest = longest.max_by_key(|path| path.metadata().expect("a file").len()).expect("an object");
+    let mut bytes = fs::read(&longest).expect("its bytes");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&longest, bytes).expect("damaged in its place");
+    let mut block = [0; 4096];
+    let told: Vec<usize> = (0..BLOCKS)
+        .filter(|at| {
+            let offset = *at as u64 * 4096;
+            let here = volume.read_if_cached(offset, &mut block).expect("it lies inside");
+            assert!(!here || block == data[at * 4096..][..4096]);
+            assert_eq!(volume.read_at(offset, &mut block).is_ok(), here, "block {at}");
+            !here
+        })
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(volume.read_at(0, &mut read).is_err(), "one of them is damaged");
+    let behind = told[0] + 1;
+    volume.read_at(behind as u64 * 4096, &mut read[behind * 4096..]).expect("those behind it are whole");
+    assert!(read[behind * 4096..] == data[behind * 4096..]);
+}
+
 /// A file that stays open is no longer read once another one has its name, or none has.
 #[test]
 fn what_was_read_before_and_was_replaced_or_taken_away_since_is_not_read_again() {
     let scratch = Scratch::new();
     let store = DirectoryStore::open(scratch.as_path()).expect("a store");
     // More than stay open.
-    for number in 0..40 {
+    for number in 0..300 {
         store.put_new(&names::log(number), &[number as u8; 100]).expect("stored");
     }
+    let open_before = fs::read_dir("/proc/self/fd").expect("open files").count();
     let read = |number: u64| store.get_range(&names::log(number), 98, 9);
-    for number in (0..40).chain([3, 39, 3]) {
+    for number in (0..300).chain(30..40).chain([3, 39, 3]) {
         assert_eq!(read(number), Ok(Some(vec![number as u8; 2])));
     }
+    let open = fs::read_dir("/proc/self/fd").expect("open files").count();
+    // Other tests have files open, too.
+    assert!(
+        open < open_before + 290,
+        "{open} files are open, {open_before} before: each has its directory, too"
+    );
     let path = |number: u64| scratch.path(names::log(number));
     fs::write(scratch.path("new"), [77; 99]).expect("a file");
     fs::rename(scratch.path("new"), path(39)).expect("replaced");

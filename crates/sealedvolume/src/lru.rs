@@ -1,5 +1,6 @@
 //! A cache that forgets what was used least recently.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
@@ -18,13 +19,22 @@ impl<K: Hash + Eq + Clone, V: Clone> Lru<K, V> {
         Self { most, weight: 0, clock: 0, values: HashMap::new(), order: BTreeMap::new() }
     }
 
-    pub(crate) fn find(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn find<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
         let (used, _, value) = self.values.get_mut(key)?;
-        self.order.remove(used);
+        let key = self.order.remove(used)?;
         self.clock += 1;
         *used = self.clock;
-        self.order.insert(self.clock, key.clone());
+        self.order.insert(self.clock, key);
         Some(value.clone())
+    }
+
+    /// The value that was used last.
+    pub(crate) fn latest(&self) -> Option<&V> {
+        let (_, key) = self.order.last_key_value()?;
+        self.values.get(key).map(|(_, _, value)| value)
     }
 
     /// Keeps a value, unless it alone is too heavy.
@@ -45,7 +55,10 @@ impl<K: Hash + Eq + Clone, V: Clone> Lru<K, V> {
         self.values.insert(key, (self.clock, weight, value));
     }
 
-    pub(crate) fn forget(&mut self, key: &K) {
+    pub(crate) fn forget<Q: Hash + Eq + ?Sized>(&mut self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
         if let Some((used, weight, _)) = self.values.remove(key) {
             self.order.remove(&used);
             self.weight -= weight;
