@@ -27,6 +27,8 @@ use atrest_volume::SealedKey;
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).expect("it is not 0");
 /// Blocks that are kept of what was read over a network: 20 MiB, of which 8 are what is fetched ahead.
 const CACHED_BLOCKS: usize = 5120;
+/// In a directory too, objects are stored while others are written: each waits for the disk.
+const STORE_THREADS: NonZeroUsize = NonZeroUsize::new(2).expect("it is not 0");
 
 /// Whether a path is meant to be the URL of a store of objects, also of a kind that is not known here.
 pub fn is_meant(path: &Path) -> bool {
@@ -146,7 +148,7 @@ impl SealedDevice {
         }
         let cached_blocks = if self.parallel.get() > 1 { CACHED_BLOCKS } else { settings.cached_blocks };
         let (stores, parallel) = (Some(Arc::new(store_at) as _), self.parallel);
-        let settings = Settings { stores, parallel, cached_blocks, ..settings };
+        let settings = Settings { stores, parallel, store_threads: STORE_THREADS, cached_blocks, ..settings };
         Ok(SealedVolume::open(self.store.clone(), keys, freshness, access, settings)?)
     }
 }

@@ -128,6 +128,9 @@ pub struct Settings {
     /// Requests that the store is asked at once: 1. With more, so many log objects are stored together where nobody flushes, which is
     /// what a crash may lose; and reads fetch what they need together, and ahead of those who read in order.
     pub parallel: NonZeroUsize,
+    /// Threads that store log objects while others write, at least: 1, which is whoever waits. There are as many as requests at once, and 2
+    /// behind a journal.
+    pub store_threads: NonZeroUsize,
     /// How long a store that does not answer is waited for.
     pub patience: Patience,
     /// A local device on which a flush is durable. What is flushed is stored behind it. Without one a flush waits for the store.
@@ -153,6 +156,7 @@ impl Default for Settings {
             cached_map: 16 << 20,
             map_buffer: 8192,
             parallel: NonZeroUsize::MIN,
+            store_threads: NonZeroUsize::MIN,
             patience: Patience::default(),
             journal: None,
             forgo_journal: false,

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use atrest_secret::{Random, RandomError};
 
 use super::patience::Health;
 use super::{OpenError, Patience, Settings, Stores, VolumeError};
-use crate::format::{Aead, FormatError, FormatId, Keys, Kind, MOST_OBJECT, OtherKey, Prelude};
+use crate::format::{Aead, FormatError, FormatId, Keys, Kind, MOST_OBJECT, ObjectCipher, OtherKey, Prelude};
+use crate::lru::Lru;
 use crate::store::{Counted, Names, ObjectStore, Put, StoreError, Traffic};
+
+/// Objects whose ciphers are kept, at most: half a gibibyte of full ones. To make one takes longer than to decrypt a block.
+const CIPHERS: usize = 64;
 
 /// Objects of one volume.
 #[derive(Clone)]
@@ -23,13 +27,39 @@ pub(crate) struct Objects {
     /// What the stores were asked for.
     pub(crate) traffic: Arc<Traffic>,
     health: Arc<Health>,
+    /// Of the objects that were read last, by their salts.
+    ciphers: Arc<Mutex<Ciphers>>,
 }
+
+type Ciphers = Lru<[u8; 16], (Arc<Prelude>, Arc<ObjectCipher>)>;
 
 impl Objects {
     pub(crate) fn new(store: Arc<dyn ObjectStore>, keys: Keys, settings: &Settings) -> Self {
         let (aead, patience, traffic) = (settings.aead, settings.patience, Arc::<Traffic>::default());
         let store = Arc::new(Counted { store, traffic: traffic.clone() });
-        Self { store, keys, origins: Arc::default(), aead, patience, traffic, health: Arc::default() }
+        let ciphers = Arc::new(Mutex::new(Lru::new(CIPHERS)));
+        Self {
+            store,
+            keys,
+            origins: Arc::default(),
+            aead,
+            patience,
+            traffic,
+            health: Arc::default(),
+            ciphers,
+        }
+    }
+
+    /// The cipher of an object that is named by what was verified.
+    pub(crate) fn cipher(&self, object: &Arc<Prelude>) -> Result<Arc<ObjectCipher>, FormatError> {
+        let kept = || self.ciphers.lock().unwrap_or_else(PoisonError::into_inner); // intended: each change of it is whole.
+        let known = kept().find(&object.salt);
+        if let Some((_, cipher)) = known.filter(|(of, _)| of == object) {
+            return Ok(cipher);
+        }
+        let cipher = Arc::new(self.keys.known(object)?);
+        kept().keep(object.salt, 1, (Arc::clone(object), Arc::clone(&cipher)));
+        Ok(cipher)
     }
 
     /// With the keys that a root names beside the volume's own, which is the one that has sealed the root, and the stores of other volumes.

@@ -166,7 +166,8 @@ impl SealedVolume {
             state.step(&begin.object);
             let (store, traffic) = (objects.store.clone(), objects.traffic.clone());
             // Behind a journal threads store, while nobody waits for it.
-            let threads = settings.parallel.get().max(if journal.is_some() { 2 } else { 1 });
+            let behind = if journal.is_some() { 2 } else { 1 };
+            let threads = settings.parallel.max(settings.store_threads).get().max(behind);
             let at_once = (threads, state.window);
             let uploads = Arc::new(Uploads::new(store, traffic, objects.patience, at_once, state.head));
             let of = (objects.keys.format(), first_of(&state.session));

@@ -107,7 +107,7 @@ impl Core {
         if blocks.is_empty() {
             return Ok(());
         }
-        let cipher = self.objects.keys.known(object)?;
+        let cipher = self.objects.cipher(object)?;
         let sealed = self.fetch(object, first, blocks.len(), block + known as u64)?;
         let mut sealed = sealed.chunks(BLOCK_SEALED);
         for (to, at) in blocks.iter_mut().zip(first..) {

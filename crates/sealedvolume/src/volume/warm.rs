@@ -125,7 +125,7 @@ impl Warm {
 
 /// Blocks that lie in neighbouring slots of an object, and that this thread is to fetch.
 struct Piece {
-    cipher: ObjectCipher,
+    cipher: Arc<ObjectCipher>,
     object: Arc<Prelude>,
     slot: u32,
     block: u64,
@@ -480,7 +480,7 @@ impl Stored {
         let mut sealed = vec![0; self.blocks * BLOCK_SEALED];
         let store = objects.store_of(&self.object);
         store.read_if_cached(&names::log(self.object.number), offset, &mut sealed)?;
-        let cipher = objects.keys.known(&self.object).ok()?;
+        let cipher = objects.cipher(&self.object).ok()?;
         let out = &mut out.as_chunks_mut::<BLOCK_LEN>().0[self.at..self.at + self.blocks];
         let mut places = (self.slot..).zip(self.block..).zip(sealed.chunks(BLOCK_SEALED)).zip(out);
         places
@@ -527,7 +527,7 @@ impl Core {
                     if let Some(long) = &mut taken.long
                         && len >= LONG =>
                 {
-                    let cipher = self.objects.keys.known(&object).map_err(VolumeError::from)?;
+                    let cipher = self.objects.cipher(&object).map_err(VolumeError::from)?;
                     long.push(Piece { cipher, object, slot, block, blocks: len });
                 }
                 Whereabouts::Placed(extents::Place::Stored(object, slot)) => {
@@ -603,7 +603,7 @@ impl Core {
             last.blocks += 1;
             return Ok(());
         }
-        let cipher = match self.objects.keys.known(object) {
+        let cipher = match self.objects.cipher(object) {
             Ok(cipher) => cipher,
             Err(error) => {
                 taken.cache.land(std::iter::once((object.salt, slot)));

@@ -46,6 +46,7 @@ pub struct World {
     keys: Keys,
     /// Requests that an opening asks at once.
     parallel: usize,
+    store_threads: usize,
     openings: u64,
     written: u64,
 }
@@ -97,7 +98,7 @@ pub enum Stop {
 }
 
 impl World {
-    pub fn new(seed: u64, parallel: usize) -> Self {
+    pub fn new(seed: u64, (parallel, store_threads): (usize, usize)) -> Self {
         let mut random = Random::new(seed);
         let mode =
             *random.pick(&[Mode::Honest, Mode::Flaky, Mode::Flaky, Mode::Evil, Mode::Evil, Mode::Evil]);
@@ -125,6 +126,7 @@ impl World {
             totals: Totals::default(),
             keys: keys([0; 16]),
             parallel,
+            store_threads,
             openings: 0,
             written: 0,
             random,
@@ -169,6 +171,7 @@ impl World {
             cached_map: *self.random.pick(&[1, 20_000]),
             map_buffer: *self.random.pick(&[0, 4, 12, 8192]),
             parallel: NonZeroUsize::new(self.parallel).expect("not 0"),
+            store_threads: NonZeroUsize::new(self.store_threads).expect("not 0"),
             patience: Patience {
                 tries: NonZeroU32::new(5).expect("not 0"),
                 first_pause: none,
