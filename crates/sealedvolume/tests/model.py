@@ -193,7 +193,7 @@ class World:
                     x = s.ops[x].parent
                 if s.every == 1 and not s.rolled and not all(s.is_anc_op(a, top) for a in s.jacked): raise Violation('acknowledged and anchored write lost')
         if v.jf: ST['opened with a journal'] += 1; v.jf.right = None; v.jf.given_up = False
-        if v.writes: s.jacked = [top]; s.harmed = s.copied = False; s.scarred = s.scarred if s.scarred is not v.jf else None
+        if v.writes: s.jacked = [top]; s.harmed = s.copied = False; s.scarred = s.scarred if s.scarred not in (v.jf, v.given_up) else None
     def check_log(s, v):
         ST['opened'] += 1
         if v.h0 not in s.truth: raise Violation('opened at something that was never written')
@@ -381,6 +381,7 @@ class Vol:
             obj = Log(hdr, s.sl(hdr, 'l', 'sa', hdr.n, sm), s.sl(hdr, 'l', 'sb', hdr.n, sm), (), hdr)
             w.node(H(sm, hdr), s.h, 'begin', s.inst, nd.state, nd.locs, nd.snaps, hdr.n, nd.op, sm.mark)
             if s.given_up and w.trust == 'none': w.give_up(s)
+            if s.given_up and w.mode == 'evil': w.scarred = s.given_up   # the begin may replace what the store hides and the journal no longer has
             if not s.put('l/%05d' % hdr.n, obj):
                 o = s.get('l/%05d' % hdr.n); old = s.open_log('l/%05d' % hdr.n, o) if o is not None else None
                 if old and (old.ph != s.h or s.vh.ep != s.ep) and w.trust == 'excl':          # a dead branch that was hidden; the trusted store is ours, so nobody else writes
