@@ -4,6 +4,7 @@
 //! Whoever reads in order is fetched for ahead. Nothing rests on that: what failed, or was forgotten again, the read fetches itself and tells
 //! why it can't.
 
+use std::hint;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -29,6 +30,8 @@ const AHEAD: u64 = 2048;
 const STREAMS: usize = 8;
 /// A read belongs to a stream if it is no further from its end than so many times its own length: requests of one client overtake each other.
 const NEAR: u64 = 16;
+/// How often the volume is asked for by who must not wait: some ten microseconds.
+const SPINS: u32 = 200;
 /// Reads in order after which blocks are fetched ahead.
 const TRUST: u32 = 2;
 
@@ -274,7 +277,13 @@ impl SealedVolume {
             return false;
         }
         let (first, end) = (offset / block, (offset + len) / block);
-        let Ok(core) = self.core.try_lock() else { return false };
+        // Whoever looks where something lies has the volume for a moment. Were that too long, those who are sent away would look, too, and
+        // send away more.
+        let Some(core) =
+            (0..SPINS).find_map(|_| self.core.try_lock().inspect_err(|_| hint::spin_loop()).ok())
+        else {
+            return false;
+        };
         if self.warm.is_to_fetch(first, end) {
             return false;
         }

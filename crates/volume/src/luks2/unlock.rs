@@ -24,10 +24,8 @@ pub(super) const SEALED_BLOCK: u32 = 4096;
 
 /// The fewest iterations of PBKDF2 with which cryptsetup has ever made a keyslot, of LUKS1 as of LUKS2.
 const LEAST_ITERATIONS: u32 = 1000;
-/// The fewest passes of Argon2 with which it has made one.
-const LEAST_PASSES: u32 = 4;
-/// The least memory of Argon2, in KiB.
-const LEAST_MEMORY: u32 = 32;
+/// The least work of Argon2, in passes over a KiB: 4 passes over 32 KiB. Early ones of cryptsetup took fewer KiB, and more passes.
+const LEAST_WORK: u64 = 4 * 32;
 
 /// Which keyslots may answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -417,16 +415,17 @@ fn spec(encryption: &str) -> Result<CipherSpec, UnlockError> {
 /// Fails for a derivation that is cheaper than cryptsetup lets anybody choose: somebody else has written it.
 fn check_cost(keyslot: &Keyslot) -> Result<(), UnlockError> {
     let KeyslotKind::Luks2 { kdf, .. } = &keyslot.kind else { return Ok(()) };
+    if is_too_cheap(kdf) { Err(UnlockError::TooCheap { slot: keyslot.id }) } else { Ok(()) }
+}
+
+fn is_too_cheap(kdf: &Kdf) -> bool {
     match kdf {
-        Kdf::Pbkdf2 { iterations, .. } if *iterations < LEAST_ITERATIONS => {
-            Err(UnlockError::TooCheap { slot: keyslot.id })
+        Kdf::Pbkdf2 { iterations, .. } => *iterations < LEAST_ITERATIONS,
+        Kdf::Argon2i(cost) | Kdf::Argon2id(cost) => {
+            let work = u64::from(cost.time).checked_mul(cost.memory_kib.into());
+            work.is_some_and(|work| work < LEAST_WORK)
         }
-        Kdf::Argon2i(cost) | Kdf::Argon2id(cost)
-            if cost.time < LEAST_PASSES || cost.memory_kib < LEAST_MEMORY =>
-        {
-            Err(UnlockError::TooCheap { slot: keyslot.id })
-        }
-        _ => Ok(()),
+        Kdf::Unknown(_) => false,
     }
 }
 
@@ -443,6 +442,8 @@ fn severity(error: &UnlockError) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use atrest_format::luks2::{Argon2, SALT_LEN};
+
     use super::*;
 
     #[test]
@@ -468,5 +469,22 @@ mod tests {
             memory,
         ];
         assert_eq!(all.map(|error| severity(&error)), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn the_cheapest_keyslots_of_cryptsetup_are_tried_and_cheaper_ones_are_not() {
+        let salt = [0; SALT_LEN];
+        let pbkdf2 = |iterations| is_too_cheap(&Kdf::Pbkdf2 { hash: "sha256".into(), iterations, salt });
+        assert_eq!([999, 1000].map(pbkdf2), [true, false]);
+        let argon2 = |(time, memory_kib)| {
+            let cost = Argon2 { time, memory_kib, lanes: 1, salt };
+            let [one, other] =
+                [Kdf::Argon2i(cost.clone()), Kdf::Argon2id(cost)].map(|kdf| is_too_cheap(&kdf));
+            assert_eq!(one, other);
+            one
+        };
+        // The last but one is that of an image in cryptsetup's tests.
+        let costs = [(4, 31), (3, 32), (1, 8), (4, 32), (208, 16), (u32::MAX, u32::MAX)];
+        assert_eq!(costs.map(argon2), [true, true, true, false, false, false]);
     }
 }
