@@ -331,6 +331,10 @@ impl BlockDevice for SealedData {
         self.volume.read_at(offset, buf)
     }
 
+    fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+        self.volume.read_if_cached(offset, buf)
+    }
+
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.volume.write_at(offset, data)
     }

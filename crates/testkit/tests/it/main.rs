@@ -13,6 +13,7 @@ mod faces_nbd;
 mod fallbacks;
 mod features;
 mod flash_media;
+mod forwards;
 mod guide;
 mod interop_matrix;
 mod interop_operations;

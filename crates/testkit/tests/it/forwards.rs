@@ -1,0 +1,61 @@
+//! A device that hands its reads on to another one hands on, too, what that one can do at once. The trait's default does nothing, so that
+//! nobody sees that it is missing: each small request then goes to another thread.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use atrest_testkit::oracle::workspace;
+
+#[test]
+fn who_hands_reads_on_hands_on_those_that_need_no_waiting() {
+    let (mut found, mut wrong) = (0, Vec::new());
+    let crates = fs::read_dir(workspace().join("crates")).expect("the crates");
+    for path in crates.flat_map(|entry| sources(&entry.expect("an entry").path().join("src"))) {
+        let text = fs::read_to_string(&path).expect("a source file");
+        for device in wrappers(&text) {
+            found += 1;
+            if !device.contains("fn read_if_cached(") {
+                wrong.push(format!("{}: {}", path.display(), device.lines().next().unwrap_or_default())); // intended: it is shown.
+            }
+        }
+    }
+    assert!(found >= 3, "{found} devices hand their reads on: is this the way in which they are found?");
+    assert!(wrong.is_empty(), "without `read_if_cached`:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_device_that_hands_reads_on_is_found() {
+    let device = |body: &str| {
+        format!(
+            "use x;\n\nimpl BlockDevice for X {{\n    fn read_at(&self, offset: u64) {{\n        {body}\n    }}\n}}\n"
+        )
+    };
+    assert_eq!(wrappers(&device("self.inner.read_at(offset, buf)")).count(), 1);
+    assert_eq!(wrappers(&device("self.inner().read_at(offset, buf)")).count(), 1);
+    assert_eq!(wrappers(&device("self.inner.read_at(offset + 1, buf)")).count(), 0);
+    assert_eq!(wrappers("impl Other for X {\n    self.inner.read_at(offset, buf)\n}\n").count(), 0);
+}
+
+/// The implementations of the trait that read where another device does.
+fn wrappers(text: &str) -> impl Iterator<Item = &str> {
+    let blocks =
+        text.split("\nimpl").skip(1).filter_map(|block| block.split_once("\n}\n").map(|(body, _)| body));
+    blocks.filter(|body| {
+        let head = body.lines().next().unwrap_or_default(); // intended: an empty one is none.
+        let hands_on = |line: &str| line.starts_with("self.") && line.ends_with(".read_at(offset, buf)");
+        head.contains(" BlockDevice for ") && body.lines().any(|line| hands_on(line.trim()))
+    })
+}
+
+/// Every source file in or below a directory, or none where there is no directory.
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => sources(&path),
+            false if path.extension().is_some_and(|extension| extension == "rs") => vec![path],
+            false => Vec::new(),
+        })
+        .collect()
+}
