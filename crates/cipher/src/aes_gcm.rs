@@ -6,10 +6,9 @@ use atrest_secret::constant_time_eq;
 
 use crate::aead::{Aead, OpenError, SealError};
 use crate::backend::{AnyAes, BackendChoice, for_any_aes, make_with_aes};
-use crate::block::Block;
 use crate::gcm::{Gcm, InGcm, MOST_ASSOCIATED, MOST_DATA};
 use crate::key_error::KeyError;
-use crate::run::without_traces;
+use crate::run::{WIPED_STACK, without_traces};
 
 /// AES-GCM with keys of `KEY` bytes (16 or 32) by the fastest backend of this CPU, for messages of some thousand bytes.
 ///
@@ -51,12 +50,62 @@ impl<const KEY: usize> AesGcm<KEY> {
         self.0.name()
     }
 
-    fn tag(&self, nonce: &[u8; 12], associated: &[u8], data: &[u8]) -> Block {
-        for_any_aes!(&self.0, gcm => gcm.tag(nonce, associated, data))
+    /// Seals and opens several messages. The stack is wiped once, behind the last of them: to wipe it takes a third as long as to seal 4 KiB.
+    /// What `work` returns must not hold secrets by value, and it must leave most of 16 KiB of the stack alone.
+    pub fn several<R>(&self, work: impl FnOnce(Several<'_, KEY>) -> R) -> R {
+        atrest_secret::with_wiped_stack_up_to::<{ WIPED_STACK + (16 << 10) }, R>(|| work(Several(self)))
+    }
+}
+
+/// What seals and opens one message after another: [`AesGcm::several`].
+#[derive(Clone, Copy)]
+pub struct Several<'a, const KEY: usize>(&'a AesGcm<KEY>);
+
+impl<const KEY: usize> Several<'_, KEY> {
+    /// As [`Aead::seal`].
+    ///
+    /// # Errors
+    /// Those of [`Aead::seal`].
+    pub fn seal(self, nonce: &[u8; 12], associated: &[u8], data: &mut [u8]) -> Result<[u8; 16], SealError> {
+        if !fits(associated, data) {
+            return Err(SealError::TooLong { data: data.len(), associated: associated.len() });
+        }
+        Ok(for_any_aes!(&self.0.0, gcm => {
+            gcm.ctr(nonce, data);
+            gcm.tag(nonce, associated, data)
+        }))
     }
 
-    fn ctr(&self, nonce: &[u8; 12], data: &mut [u8]) {
-        for_any_aes!(&self.0, gcm => gcm.ctr(nonce, data));
+    /// As [`Aead::open`].
+    ///
+    /// # Errors
+    /// Those of [`Aead::open`].
+    pub fn open(
+        self,
+        nonce: &[u8; 12],
+        associated: &[u8],
+        data: &mut [u8],
+        tag: &[u8; 16],
+    ) -> Result<(), OpenError> {
+        let is_whole = fits(associated, data)
+            && for_any_aes!(&self.0.0, gcm => {
+                let is_whole = constant_time_eq(&gcm.tag(nonce, associated, data), tag);
+                if is_whole {
+                    gcm.ctr(nonce, data);
+                }
+                is_whole
+            });
+        if is_whole {
+            return Ok(());
+        }
+        atrest_secret::wipe(data);
+        Err(OpenError::Forged)
+    }
+}
+
+impl<const KEY: usize> fmt::Debug for Several<'_, KEY> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -79,13 +128,7 @@ macro_rules! aead {
             }
 
             fn seal(&self, nonce: &[u8; 12], associated: &[u8], data: &mut [u8]) -> Result<[u8; 16], SealError> {
-                if !fits(associated, data) {
-                    return Err(SealError::TooLong { data: data.len(), associated: associated.len() });
-                }
-                Ok(without_traces(|| {
-                    self.ctr(nonce, data);
-                    self.tag(nonce, associated, data)
-                }))
+                without_traces(|| Several(self).seal(nonce, associated, data))
             }
 
             fn open(
@@ -95,19 +138,7 @@ macro_rules! aead {
                 data: &mut [u8],
                 tag: &[u8; 16],
             ) -> Result<(), OpenError> {
-                let is_whole = without_traces(|| {
-                    let is_whole =
-                        fits(associated, data) && constant_time_eq(&self.tag(nonce, associated, data), tag);
-                    if is_whole {
-                        self.ctr(nonce, data);
-                    }
-                    is_whole
-                });
-                if is_whole {
-                    return Ok(());
-                }
-                atrest_secret::wipe(data);
-                Err(OpenError::Forged)
+                without_traces(|| Several(self).open(nonce, associated, data, tag))
             }
         }
     )*};

@@ -145,7 +145,7 @@ pub use aes_engine::{
     CheckedEngineError, EngineCcm, EngineError, EngineXts, LoadAesKey, SharedEngineXts, SoftwareAes,
     SoftwareEngine, XtsKey, aes_cmac,
 };
-pub use aes_gcm::AesGcm;
+pub use aes_gcm::{AesGcm, Several};
 #[cfg(feature = "sha2")]
 pub use alone::AesCbcEssiv;
 pub use alone::{AdiantumPlain64, AesXts, HPolyCPlain64, Hctr2Plain64, KeyPlace, Keys, Plain64};

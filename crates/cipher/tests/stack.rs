@@ -398,4 +398,10 @@ fn every_way_to_a_cipher_wipes_the_stack() {
     wipes("AesGcm, back", &mut |unit| {
         gcm.open(&[1; 12], b"", unit, &[0; 16]).expect_err("forged");
     });
+    wipes_up_to(WIPED + (16 << 10), "AesGcm, several", &mut |unit| {
+        gcm.several(|gcm| {
+            let tag = gcm.seal(&[1; 12], b"", unit).expect("short enough");
+            gcm.open(&[1; 12], b"", unit, &tag).expect("whole");
+        });
+    });
 }

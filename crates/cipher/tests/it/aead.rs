@@ -173,6 +173,20 @@ fn gcm_of_every_backend_agrees_with_another_implementation_at_every_length() {
                 let cipher = AesGcm::<32>::with_backend(&key, Some(backend)).expect("a key");
                 let tag = cipher.seal(&nonce, &associated, &mut ours).expect("not too long");
                 assert!((&ours, tag) == (&other, published), "{} bytes on {}", len, backend.name());
+                let again = cipher.several(|cipher| {
+                    let open =
+                        |data: &mut Vec<u8>, tag: &[u8; 16]| cipher.open(&nonce, &associated, data, tag);
+                    assert_eq!(open(&mut other, &[7; 16]), Err(OpenError::Forged));
+                    open(&mut ours, &tag).expect("it is whole");
+                    assert!(
+                        ours == plain && other.iter().all(|byte| *byte == 0),
+                        "{} bytes on {}",
+                        len,
+                        backend.name()
+                    );
+                    cipher.seal(&nonce, &associated, &mut ours).expect("not too long")
+                });
+                assert_eq!(again, tag);
                 cipher.open(&nonce, &associated, &mut ours, &tag).expect("it is whole");
                 assert!(ours == plain, "{} bytes on {}", len, backend.name());
             }

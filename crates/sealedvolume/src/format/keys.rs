@@ -210,17 +210,34 @@ impl ObjectCipher {
         })
     }
 
-    /// Encrypts a part of the object in place, and returns its tag. Each part is sealed once.
+    /// Seals and opens several parts of the object. What `work` returns must not hold secrets by value.
+    pub fn several<R>(&self, work: impl FnOnce(Parts<'_>) -> R) -> R {
+        match &self.0 {
+            Cipher::Gcm(cipher) => cipher.several(|cipher| work(Parts(Several::Gcm(cipher)))),
+            Cipher::ChaCha(cipher) => work(Parts(Several::ChaCha(cipher))),
+        }
+    }
+
+    /// [`Parts::seal`] for one part.
     ///
     /// # Errors
-    /// [`FormatError::Limit`] if the cipher does not take so many bytes.
+    /// Those of [`Parts::seal`].
     pub fn seal(&self, part: Part, associated: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN], FormatError> {
-        let nonce = part.nonce();
-        match &self.0 {
-            Cipher::Gcm(cipher) => cipher.seal(&nonce, associated, data),
-            Cipher::ChaCha(cipher) => cipher.seal(&nonce, associated, data),
-        }
-        .map_err(|_| FormatError::Limit)
+        self.several(|parts| parts.seal(part, associated, data))
+    }
+
+    /// [`Parts::open`] for one part.
+    ///
+    /// # Errors
+    /// Those of [`Parts::open`].
+    pub fn open(
+        &self,
+        part: Part,
+        associated: &[u8],
+        data: &mut [u8],
+        tag: &[u8; TAG_LEN],
+    ) -> Result<(), FormatError> {
+        self.several(|parts| parts.open(part, associated, data, tag))
     }
 
     /// Encrypts in place all that this key is for, and returns the tag.
@@ -232,22 +249,47 @@ impl ObjectCipher {
     pub(super) fn open_whole(&self, data: &mut [u8], tag: &[u8; TAG_LEN]) -> Result<(), FormatError> {
         self.open(Part::Block(0), &[], data, tag)
     }
+}
+
+/// What seals and opens one part of an object after another.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a>(Several<'a>);
+
+#[derive(Clone, Copy, Debug)]
+enum Several<'a> {
+    Gcm(atrest_cipher::Several<'a, 32>),
+    ChaCha(&'a ChaCha20Poly1305),
+}
+
+impl Parts<'_> {
+    /// Encrypts a part of the object in place, and returns its tag. Each part is sealed once.
+    ///
+    /// # Errors
+    /// [`FormatError::Limit`] if the cipher does not take so many bytes.
+    pub fn seal(self, part: Part, associated: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN], FormatError> {
+        let nonce = part.nonce();
+        match self.0 {
+            Several::Gcm(cipher) => cipher.seal(&nonce, associated, data),
+            Several::ChaCha(cipher) => cipher.seal(&nonce, associated, data),
+        }
+        .map_err(|_| FormatError::Limit)
+    }
 
     /// Decrypts a part in place. If its tag does not fit, `data` is zeros.
     ///
     /// # Errors
     /// [`FormatError::Tag`].
     pub fn open(
-        &self,
+        self,
         part: Part,
         associated: &[u8],
         data: &mut [u8],
         tag: &[u8; TAG_LEN],
     ) -> Result<(), FormatError> {
         let nonce = part.nonce();
-        match &self.0 {
-            Cipher::Gcm(cipher) => cipher.open(&nonce, associated, data, tag),
-            Cipher::ChaCha(cipher) => cipher.open(&nonce, associated, data, tag),
+        match self.0 {
+            Several::Gcm(cipher) => cipher.open(&nonce, associated, data, tag),
+            Several::ChaCha(cipher) => cipher.open(&nonce, associated, data, tag),
         }
         .map_err(|_| FormatError::Tag)
     }

@@ -5,7 +5,8 @@ use sha2::{Digest, Sha256};
 
 use super::prelude::{PRELUDE_LEN, Prelude};
 use super::{
-    BLOCK_LEN, Chain, FormatError, Keys, Kind, MOST_SLOTS, MOST_SUMMARY, ObjectCipher, Part, Summary, TAG_LEN,
+    BLOCK_LEN, Chain, FormatError, Keys, Kind, MOST_SLOTS, MOST_SUMMARY, ObjectCipher, Part, Parts, Summary,
+    TAG_LEN,
 };
 
 /// Bytes of a sealed block: the block and its tag.
@@ -79,12 +80,21 @@ pub fn seal_log(
     // Of the summary there is only the place yet: it tells the tags of the blocks behind it.
     bytes.resize(before_slots(&prelude)?, 0);
     let mut tags = Sha256::new();
-    for (slot, (address, block)) in (0_u32..).zip(blocks) {
-        let mut data = **block;
-        let tag = cipher.seal(Part::Block(slot), &address.to_le_bytes(), &mut data)?;
-        bytes.extend_from_slice(&data);
-        bytes.extend_from_slice(&tag);
-        tags.update(tag);
+    let sealed = cipher.several(|parts| {
+        for (slot, (address, block)) in (0_u32..).zip(blocks) {
+            let at = bytes.len();
+            bytes.extend_from_slice(*block);
+            let data = bytes.get_mut(at..).ok_or(FormatError::Limit)?;
+            let tag = parts.seal(Part::Block(slot), &address.to_le_bytes(), data)?;
+            bytes.extend_from_slice(&tag);
+            tags.update(tag);
+        }
+        Ok(())
+    });
+    if let Err(error) = sealed {
+        // The last block may be there as it was.
+        atrest_secret::wipe(&mut bytes);
+        return Err(error);
     }
     summary.tags = tags.finalize().into();
     let clear = summary.encode()?;
@@ -137,7 +147,7 @@ pub fn open_log_front(
 /// # Errors
 /// [`FormatError::Tag`].
 pub fn open_block(
-    cipher: &ObjectCipher,
+    parts: Parts<'_>,
     slot: u32,
     address: u64,
     sealed: &[u8; BLOCK_SEALED],
@@ -146,7 +156,7 @@ pub fn open_block(
     let (data, tag) = sealed.split_first_chunk::<BLOCK_LEN>().ok_or(FormatError::Length)?;
     let tag = tag.first_chunk::<TAG_LEN>().ok_or(FormatError::Length)?;
     *out = *data;
-    cipher.open(Part::Block(slot), &address.to_le_bytes(), out, tag)
+    parts.open(Part::Block(slot), &address.to_le_bytes(), out, tag)
 }
 
 fn open_by(

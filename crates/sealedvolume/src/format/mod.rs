@@ -20,7 +20,7 @@ pub use journal::{
     JOURNAL_HEAD, JournalHead, JournalKeys, JournalMark, JournalRecord, MOST_RECORDS, RECORD_FRONT,
     RecordFront, most_room,
 };
-pub use keys::{Aead, Keys, ObjectCipher, Part};
+pub use keys::{Aead, Keys, ObjectCipher, Part, Parts};
 pub use log::{
     BLOCK_SEALED, LogObject, SealedLog, log_len, open_block, open_log, open_log_front, seal_log, slot_offset,
 };

@@ -7,7 +7,7 @@ use super::batch::Found;
 use super::core::{Core, Plaintext};
 use super::extents::Place;
 use super::nodes::{Fetched, Lacks};
-use crate::format::{BLOCK_LEN, BLOCK_SEALED, ObjectCipher, Prelude, names, open_block, slot_offset};
+use crate::format::{BLOCK_LEN, BLOCK_SEALED, Parts, Prelude, names, open_block, slot_offset};
 
 /// Blocks that one request to the store asks for, at most: 1 MiB.
 const JOINED: u64 = 256;
@@ -110,12 +110,18 @@ impl Core {
         let cipher = self.objects.cipher(object)?;
         let sealed = self.fetch(object, first, blocks.len(), block + known as u64)?;
         let mut sealed = sealed.chunks(BLOCK_SEALED);
-        for (to, at) in blocks.iter_mut().zip(first..) {
-            let address = block + u64::from(at - slot);
-            if !opens(&cipher, at, address, sealed.next(), to) {
+        let mut whole = Vec::with_capacity(blocks.len());
+        cipher.several(|parts| {
+            for (to, at) in blocks.iter_mut().zip(first..) {
+                whole.push(opens(parts, at, block + u64::from(at - slot), sealed.next(), to));
+            }
+        });
+        for ((to, at), whole) in blocks.iter_mut().zip(first..).zip(whole) {
+            if !whole {
                 // Once more, from the store: the way there may have damaged it.
+                let address = block + u64::from(at - slot);
                 let again = self.fetch(object, at, 1, address)?;
-                if !opens(&cipher, at, address, Some(&again), to) {
+                if !cipher.several(|parts| opens(parts, at, address, Some(&again), to)) {
                     return Err(VolumeError::Damaged { block: address });
                 }
             }
@@ -145,12 +151,12 @@ pub(super) enum Whereabouts {
 }
 
 pub(super) fn opens(
-    cipher: &ObjectCipher,
+    parts: Parts<'_>,
     slot: u32,
     address: u64,
     sealed: Option<&[u8]>,
     out: &mut [u8; BLOCK_LEN],
 ) -> bool {
     let whole = sealed.and_then(|sealed| sealed.first_chunk::<BLOCK_SEALED>());
-    whole.is_some_and(|sealed| open_block(cipher, slot, address, sealed, out).is_ok())
+    whole.is_some_and(|sealed| open_block(parts, slot, address, sealed, out).is_ok())
 }

@@ -15,7 +15,7 @@ use super::nodes::{Fetched, Lacks};
 use super::objects::Objects;
 use super::read::{Whereabouts, opens};
 use super::{SealedVolume, VolumeError, extents};
-use crate::format::{BLOCK_LEN, BLOCK_SEALED, ObjectCipher, Prelude, names, slot_offset};
+use crate::format::{BLOCK_LEN, BLOCK_SEALED, ObjectCipher, Parts, Prelude, names, slot_offset};
 
 /// Blocks that one request asks for, at most: 1 MiB.
 const PIECE: u64 = 256;
@@ -159,15 +159,15 @@ impl Piece {
         self.block + u64::from(slot - self.slot)
     }
 
-    fn opens(&self, slot: u32, sealed: Option<&[u8]>, out: &mut [u8; BLOCK_LEN]) -> bool {
-        opens(&self.cipher, slot, self.block_in(slot), sealed, out)
+    fn opens(&self, parts: Parts<'_>, slot: u32, sealed: Option<&[u8]>, out: &mut [u8; BLOCK_LEN]) -> bool {
+        opens(parts, slot, self.block_in(slot), sealed, out)
     }
 
-    fn open(&self, slot: u32, sealed: Option<&[u8]>) -> Option<Arc<Plaintext>> {
+    fn open(&self, parts: Parts<'_>, slot: u32, sealed: Option<&[u8]>) -> Option<Arc<Plaintext>> {
         // Where it is decrypted it stays: what is moved leaves a copy that nobody wipes.
         let mut out = Arc::new(Plaintext([0; BLOCK_LEN]));
         let place = Arc::get_mut(&mut out)?;
-        self.opens(slot, sealed, &mut place.0).then_some(out)
+        self.opens(parts, slot, sealed, &mut place.0).then_some(out)
     }
 
     fn damaged(&self, slot: u32) -> VolumeError {
@@ -177,35 +177,39 @@ impl Piece {
     /// All blocks: one that comes wrong is asked for once more, as the way there may have damaged it.
     fn fetch(&self, objects: &Objects) -> Result<Found, VolumeError> {
         let sealed = self.ask(objects, self.slot, self.blocks, true)?;
-        let mut sealed = sealed.chunks(BLOCK_SEALED);
-        let mut found = Vec::with_capacity(self.blocks as usize);
-        for (_, slot) in self.keys() {
-            let block = match self.open(slot, sealed.next()) {
-                Some(block) => block,
-                None => {
-                    let again = self.ask(objects, slot, 1, true)?;
-                    self.open(slot, Some(&again)).ok_or(self.damaged(slot))?
-                }
-            };
-            found.push((slot, block));
-        }
-        Ok(found)
+        let mut opened = Vec::with_capacity(self.blocks as usize);
+        self.cipher.several(|parts| {
+            let mut sealed = sealed.chunks(BLOCK_SEALED);
+            opened.extend(self.keys().map(|(_, slot)| (slot, self.open(parts, slot, sealed.next()))));
+        });
+        let again = |slot| {
+            let again = self.ask(objects, slot, 1, true)?;
+            let opened = self.cipher.several(|parts| self.open(parts, slot, Some(&again)));
+            opened.ok_or(self.damaged(slot))
+        };
+        let whole = |(slot, block): (u32, Option<_>)| Ok((slot, block.map_or_else(|| again(slot), Ok)?));
+        opened.into_iter().map(whole).collect()
     }
 
     /// As [`fetch`](Self::fetch), but into `out`, past the cache.
     fn fetch_into(&self, objects: &Objects, out: &mut [u8]) -> Result<(), VolumeError> {
-        for (from, out) in
-            (self.slot..).step_by(LONG_PIECE as usize).zip(out.chunks_mut(LONG_PIECE as usize * BLOCK_LEN))
-        {
+        let each = (self.slot..).step_by(LONG_PIECE as usize);
+        for (from, out) in each.zip(out.chunks_mut(LONG_PIECE as usize * BLOCK_LEN)) {
             let out = out.as_chunks_mut::<BLOCK_LEN>().0;
             let sealed = self.ask(objects, from, out.len() as u64, true)?;
-            let mut sealed = sealed.chunks(BLOCK_SEALED);
-            for (slot, out) in (from..).zip(out) {
-                if !self.opens(slot, sealed.next(), out) {
-                    let again = self.ask(objects, slot, 1, true)?;
-                    if !self.opens(slot, Some(&again), out) {
-                        return Err(self.damaged(slot));
+            let mut wrong = Vec::new();
+            self.cipher.several(|parts| {
+                let mut sealed = sealed.chunks(BLOCK_SEALED);
+                for (at, (slot, out)) in (from..).zip(out.iter_mut()).enumerate() {
+                    if !self.opens(parts, slot, sealed.next(), out) {
+                        wrong.push((at, slot));
                     }
+                }
+            });
+            for (at, slot) in wrong {
+                let again = self.ask(objects, slot, 1, true)?;
+                if !self.cipher.several(|parts| self.opens(parts, slot, Some(&again), &mut out[at])) {
+                    return Err(self.damaged(slot));
                 }
             }
         }
@@ -215,8 +219,14 @@ impl Piece {
     /// Those that come at once.
     fn fetch_ahead(&self, objects: &Objects) -> Found {
         let Ok(sealed) = self.ask(objects, self.slot, self.blocks, false) else { return Vec::new() };
-        let whole = self.keys().zip(sealed.chunks(BLOCK_SEALED));
-        whole.filter_map(|((_, slot), sealed)| Some((slot, self.open(slot, Some(sealed))?))).collect()
+        let mut found = Vec::with_capacity(self.blocks as usize);
+        self.cipher.several(|parts| {
+            let whole = self.keys().zip(sealed.chunks(BLOCK_SEALED));
+            found.extend(
+                whole.filter_map(|((_, slot), sealed)| Some((slot, self.open(parts, slot, Some(sealed))?))),
+            );
+        });
+        found
     }
 
     fn land(&self, cache: &Blocks, found: &Found) {
@@ -491,10 +501,12 @@ impl Stored {
         store.read_if_cached(&names::log(self.object.number), offset, &mut sealed)?;
         let cipher = objects.cipher(&self.object).ok()?;
         let out = &mut out.as_chunks_mut::<BLOCK_LEN>().0[self.at..self.at + self.blocks];
-        let mut places = (self.slot..).zip(self.block..).zip(sealed.chunks(BLOCK_SEALED)).zip(out);
-        places
-            .all(|(((slot, block), sealed), out)| opens(&cipher, slot, block, Some(sealed), out))
-            .then_some(())
+        cipher.several(|parts| {
+            let mut places = (self.slot..).zip(self.block..).zip(sealed.chunks(BLOCK_SEALED)).zip(out);
+            places
+                .all(|(((slot, block), sealed), out)| opens(parts, slot, block, Some(sealed), out))
+                .then_some(())
+        })
     }
 }
 
