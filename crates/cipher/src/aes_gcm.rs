@@ -62,7 +62,7 @@ impl<const KEY: usize> AesGcm<KEY> {
 pub struct Several<'a, const KEY: usize>(&'a AesGcm<KEY>);
 
 impl<const KEY: usize> Several<'_, KEY> {
-    /// As [`Aead::seal`].
+    /// Encrypts `data` in place and gives the tag of it and of `associated`. No nonce may come twice under one key.
     ///
     /// # Errors
     /// Those of [`Aead::seal`].
@@ -76,7 +76,7 @@ impl<const KEY: usize> Several<'_, KEY> {
         }))
     }
 
-    /// As [`Aead::open`].
+    /// Decrypts `data` in place if the tag is the one that sealing gave. Otherwise `data` is zeros.
     ///
     /// # Errors
     /// Those of [`Aead::open`].

@@ -191,7 +191,7 @@ impl Piece {
         opened.into_iter().map(whole).collect()
     }
 
-    /// As [`fetch`](Self::fetch), but into `out`, past the cache.
+    /// All blocks, into `out` and past the cache.
     fn fetch_into(&self, objects: &Objects, out: &mut [u8]) -> Result<(), VolumeError> {
         let each = (self.slot..).step_by(LONG_PIECE as usize);
         for (from, out) in each.zip(out.chunks_mut(LONG_PIECE as usize * BLOCK_LEN)) {
