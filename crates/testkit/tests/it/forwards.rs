@@ -21,7 +21,7 @@ fn who_hands_reads_on_hands_on_those_that_need_no_waiting() {
             }
         }
     }
-    assert!(found >= 3, "{found} devices hand their reads on: is this the way in which they are found?");
+    assert!(found >= 4, "{found} devices hand their reads on: is this the way in which they are found?");
     assert!(wrong.is_empty(), "without `read_if_cached`:\n{}", wrong.join("\n"));
 }
 
@@ -33,9 +33,9 @@ fn a_device_that_hands_reads_on_is_found() {
         )
     };
     assert_eq!(wrappers(&device("self.inner.read_at(offset, buf)")).count(), 1);
-    assert_eq!(wrappers(&device("self.inner().read_at(offset, buf)")).count(), 1);
+    assert_eq!(wrappers(&device("self.count(|| self.inner().read_at(offset, buf))")).count(), 1);
     assert_eq!(wrappers(&device("self.inner.read_at(offset + 1, buf)")).count(), 0);
-    assert_eq!(wrappers("impl Other for X {\n    self.inner.read_at(offset, buf)\n}\n").count(), 0);
+    assert_eq!(wrappers("\nimpl Other for X {\n    self.inner.read_at(offset, buf)\n}\n").count(), 0);
 }
 
 /// The implementations of the trait that read where another device does.
@@ -44,8 +44,7 @@ fn wrappers(text: &str) -> impl Iterator<Item = &str> {
         text.split("\nimpl").skip(1).filter_map(|block| block.split_once("\n}\n").map(|(body, _)| body));
     blocks.filter(|body| {
         let head = body.lines().next().unwrap_or_default(); // intended: an empty one is none.
-        let hands_on = |line: &str| line.starts_with("self.") && line.ends_with(".read_at(offset, buf)");
-        head.contains(" BlockDevice for ") && body.lines().any(|line| hands_on(line.trim()))
+        head.contains(" BlockDevice for ") && body.contains(".read_at(offset, buf)")
     })
 }
 

@@ -131,15 +131,16 @@ pub(crate) trait Instructions: Copy {
     fn cbc<C: BlockCipher>(self, keys: &Keys, direction: Direction, units: Units<'_, C>, run: Run<'_>);
     /// See [`CtrBackend::ctr`].
     fn ctr<C: BlockCipher>(self, keys: &Keys, units: Units<'_, C>, run: Run<'_>);
-    /// See [`LrwBackend::lrw`]. Gives back a run that it does not take, with nothing done.
-    fn lrw<'u, 'r, C: BlockCipher>(
+    /// See [`LrwBackend::lrw`]. What does not come in whole batches, the mode does with `cipher`.
+    fn lrw<C: BlockCipher>(
         self,
         keys: &Keys,
         key: &LrwKey,
         direction: Direction,
-        units: Units<'u, C>,
-        run: Run<'r>,
-    ) -> Option<(Units<'u, C>, Run<'r>)>;
+        units: Units<'_, C>,
+        run: Run<'_>,
+        cipher: &C,
+    );
 }
 
 /// AES by an instruction set.
@@ -207,9 +208,7 @@ impl<I: Instructions> Xex1Backend for Wide<I> {
 
 impl<I: Instructions> LrwBackend for Wide<I> {
     fn lrw(&self, key: &LrwKey, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
-        if let Some((units, run)) = self.instructions.lrw(&self.keys, key, direction, units, run) {
-            mode::lrw::run(self, key, direction, units, run);
-        }
+        self.instructions.lrw(&self.keys, key, direction, units, run, self);
     }
 }
 
@@ -375,23 +374,23 @@ macro_rules! instructions {
                 unsafe { $module::ctr(keys, units, pointers) }
             }
 
-            fn lrw<'u, 'r, C: $crate::block::BlockCipher>(
+            fn lrw<C: $crate::block::BlockCipher>(
                 self,
                 keys: &$crate::backend::wide::Keys,
                 key: &$crate::mode::lrw::LrwKey,
                 direction: $crate::block::Direction,
-                units: $crate::tweak::Units<'u, C>,
-                mut run: $crate::run::Run<'r>,
-            ) -> Option<($crate::tweak::Units<'u, C>, $crate::run::Run<'r>)> {
+                units: $crate::tweak::Units<'_, C>,
+                mut run: $crate::run::Run<'_>,
+                cipher: &C,
+            ) {
                 let whole = $crate::backend::wide::lrw::is_whole_batches::<$register>(units.blocks())
                     && run.blocks().is_multiple_of(units.blocks());
                 if !whole {
-                    return Some((units, run));
+                    return $crate::mode::lrw::run(cipher, key, direction, units, run);
                 }
                 let pointers = $crate::backend::wide::modes::Pointers::of(&mut run);
                 // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run of whole units.
                 unsafe { $module::lrw(keys, key, direction, units, pointers) };
-                None
             }
         }
     };
