@@ -12,7 +12,7 @@ use atrest_bootimage::cpio::{Archive, Content, Limits, read_chain};
 use atrest_bootimage::initramfs::{Contents, build};
 use atrest_cipher::aead::{Aead, Aes256Ccm, Aes256Gcm, AsconAead128, ChaCha20Poly1305};
 use atrest_cipher::{
-    Adiantum, AesBlock, CbcCipher, CbcCts, CbcRuns, Cipher, HPolyC, Hctr2, Mapper, MapperOptions, Xts,
+    Adiantum, AesBlock, AesGcm, CbcCipher, CbcCts, CbcRuns, Cipher, HPolyC, Hctr2, Mapper, MapperOptions, Xts,
 };
 use atrest_engine::{Access, Disk, DiskOptions, FileDevice};
 use atrest_keyslot::flash::HmacSecret;
@@ -239,6 +239,7 @@ fn ciphers_do_not_print_their_keys() {
     hides("ChaCha20Poly1305", &ChaCha20Poly1305::new(&SECRET[..32]).expect("a key"));
     hides("Aes256Ccm", &Aes256Ccm::new(&SECRET[..32]).expect("a key"));
     hides("Aes256Gcm", &Aes256Gcm::new(&SECRET[..32]).expect("a key"));
+    hides("AesGcm", &AesGcm::<32>::new(&SECRET[..32]).expect("a key"));
 }
 
 #[test]

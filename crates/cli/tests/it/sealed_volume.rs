@@ -366,3 +366,18 @@ fn another_volume_key_opens_what_is_written_from_then_on_and_the_old_one_nothing
     scratch.atrest(&["header", "restore", &volume.url, "new-header", "--yes"]).ok();
     assert_eq!(read().ok().raw, b"one two three");
 }
+
+/// It takes its room when it is made: a disk that becomes full later takes nothing from it.
+#[test]
+fn a_journal_that_finds_no_room_is_not_made_and_the_hint_says_how_it_gets_smaller() {
+    let volume = Volume::new();
+    fs::create_dir(volume.scratch.path("small")).expect("a directory");
+    let open =
+        format!("$ATREST open {} --nbd --key-file key --store store --journal small/journal", volume.url);
+    let full = "mount -t tmpfs -o size=1M none small";
+    let refused =
+        volume.scratch.bash(&format!("unshare --mount bash -c '{full} && {open}; ls small >&2; exit 1'"));
+    assert!(refused.stderr.contains("no space is left"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--journal-size"), "{}", refused.stderr);
+    volume.run(&["info"], &[]).ok();
+}

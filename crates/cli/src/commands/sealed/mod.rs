@@ -164,6 +164,8 @@ impl From<SealedError> for Failure {
             }
             SealedError::Journal(Cause::Busy) => Self::new(Code::Busy, error)
                 .hint("`atrest status` lists what is open, `atrest close` ends it"),
+            SealedError::Journal(Cause::NoSpace) => Self::new(Code::Device, error)
+                .hint("--journal names a file on a disk with room for it; --journal-size makes it smaller than 256M"),
             SealedError::Journal(Cause::Os(errno)) => {
                 let told = std::io::Error::from_raw_os_error(errno).to_string();
                 Self::new(Code::Device, format!("the journal can't be opened: {}", numberless(&told).0))
