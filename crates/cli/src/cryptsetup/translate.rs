@@ -936,7 +936,10 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
             line.words(if resumes { &["--resume"] } else { &["--resume-if-begun"] });
             line.uses(&["resume-only", "decrypt"]);
             line.pass(if resumes { &["header"] } else { &["header", "decrypt", "init-only"] });
-            if !resumes {
+            if resumes {
+                // The header says it; whether it says something else was looked at before.
+                line.uses(&["resilience", "resilience-hash"]);
+            } else {
                 line.pass(KEYSLOT);
                 line.pass(&["cipher", "sector-size", "keep-key", "key-slot", "reduce-device-size"]);
                 drop_others(line);
@@ -1082,7 +1085,9 @@ fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
             }
         }
     }
-    if !resumes {
+    if resumes {
+        line.uses(&["resilience", "resilience-hash"]);
+    } else {
         line.pass(&["init-only", "cipher", "key-size", "sector-size", "key-slot", "label", "uuid", "hash"]);
         line.pass(&["pbkdf", "iter-time", "pbkdf-memory", "pbkdf-parallel", "pbkdf-force-iterations"]);
         line.pass(&["resilience-hash"]);

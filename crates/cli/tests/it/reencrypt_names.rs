@@ -26,9 +26,9 @@ fn a_volume_is_decrypted_and_encrypted_under_either_name() {
     for (begin, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours")] {
         let script = format!(
             "rm -f h; cp was vol; {begin} reencrypt $O --decrypt --init-only --header h vol; \
-             {resume} reencrypt $O --resume-only --header h vol; cmp -n 3000000 plain vol; \
+             {resume} reencrypt $O --resilience checksum --resume-only --header h vol; cmp -n 3000000 plain vol; \
              rm h; {begin} reencrypt $O $C --encrypt --init-only --header h vol; \
-             {resume} reencrypt $O --resume-only --header h vol; no cmp -s -n 512 plain vol; \
+             {resume} reencrypt $O --resilience checksum --resume-only --header h vol; no cmp -s -n 512 plain vol; \
              $ATREST decrypt --quiet --key-file key --header h vol out; cmp -n 3000000 plain out; rm out"
         );
         scratch.bash(&format!("{head}{script}")).ok();
@@ -41,7 +41,7 @@ fn a_cipher_takes_the_place_of_one_with_longer_keys_under_either_name() {
     for (begin, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours")] {
         let script = format!(
             "cp was vol; {begin} reencrypt $O $C -c aes-cbc-essiv:sha256 -s 256 --init-only vol; \
-             {resume} reencrypt $O --resume-only vol; theirs luksDump vol | grep -q 'cipher: aes-cbc-essiv:sha256'; \
+             {resume} reencrypt $O --resilience checksum --resume-only vol; theirs luksDump vol | grep -q 'cipher: aes-cbc-essiv:sha256'; \
              theirs open --test-passphrase -d key vol; \
              $ATREST decrypt --quiet --key-file key vol out; cmp -n 3000000 plain out; rm out"
         );
