@@ -51,7 +51,7 @@ impl<const KEY: usize> AesGcm<KEY> {
     }
 
     /// Seals and opens several messages. The stack is wiped once, behind the last of them: to wipe it takes a third as long as to seal 4 KiB.
-    /// What `work` returns must not hold secrets by value, and it must leave most of 16 KiB of the stack alone.
+    /// What `work` returns must not hold secrets by value. Its own frames must take less than 16 KiB of the stack.
     pub fn several<R>(&self, work: impl FnOnce(Several<'_, KEY>) -> R) -> R {
         atrest_secret::with_wiped_stack_up_to::<{ WIPED_STACK + (16 << 10) }, R>(|| work(Several(self)))
     }

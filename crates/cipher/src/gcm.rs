@@ -10,7 +10,6 @@ use crate::run::Run;
 use crate::tweak::Units;
 
 /// Bytes that GCM takes at most: the counter has 32 bits (SP 800-38D, 5.2.1.1).
-#[cfg_attr(not(target_pointer_width = "64"), allow(dead_code, reason = "nothing is as long there"))]
 pub(crate) const MOST_DATA: u64 = (1 << 36) - 32;
 /// Bytes that are authenticated beside them at most.
 pub(crate) const MOST_ASSOCIATED: u64 = (1 << 61) - 1;

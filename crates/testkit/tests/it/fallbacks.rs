@@ -152,7 +152,7 @@ fn has_fallback(code: &str) -> bool {
 }
 
 /// The source files below a directory, without tests.
-fn sources(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn sources(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let paths: Vec<PathBuf> =
         fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path()).collect();

@@ -2,9 +2,10 @@
 //! nobody sees that it is missing: each small request then goes to another thread.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use atrest_testkit::oracle::workspace;
+
+use crate::fallbacks::sources;
 
 #[test]
 fn who_hands_reads_on_hands_on_those_that_need_no_waiting() {
@@ -46,18 +47,4 @@ fn wrappers(text: &str) -> impl Iterator<Item = &str> {
         let head = body.lines().next().unwrap_or_default(); // intended: an empty one is none.
         head.contains(" BlockDevice for ") && body.contains(".read_at(offset, buf)")
     })
-}
-
-/// Every source file in or below a directory but for those of tests, or none where there is no directory.
-fn sources(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let is_of_tests = |path: &PathBuf| path.file_stem().is_some_and(|name| name == "tests");
-    let paths = entries.map(|entry| entry.expect("an entry").path()).filter(|path| !is_of_tests(path));
-    paths
-        .flat_map(|path| match path.is_dir() {
-            true => sources(&path),
-            false if path.extension().is_some_and(|extension| extension == "rs") => vec![path],
-            false => Vec::new(),
-        })
-        .collect()
 }
