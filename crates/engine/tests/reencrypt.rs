@@ -24,6 +24,8 @@ use atrest_volume::{
 
 #[path = "reencrypt/luks1.rs"]
 mod luks1;
+#[path = "reencrypt/luks1_kept.rs"]
+mod luks1_kept;
 #[path = "reencrypt/online.rs"]
 mod online;
 

@@ -9,8 +9,8 @@ use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Media, Operation,
 use atrest_kdf::Hash;
 use atrest_volume::luks2::reencrypt::{NewKey, ReencryptError, ReencryptOptions, Rewriting};
 use atrest_volume::{
-    ConvertError, Devices, KeyslotOptions, LockedVolume, OpenError, Passphrase, PbkdfKind, PbkdfOptions,
-    VolumeFormat, VolumeKey, convert, convert_meanwhile,
+    ConvertError, Devices, Info, LockedVolume, OpenError, Passphrase, PbkdfKind, VolumeFormat, VolumeKey,
+    convert, convert_meanwhile,
 };
 
 /// Bytes of a header that are tried in memory at most: both copies of LUKS2's, and its longest keyslots area.
@@ -94,16 +94,12 @@ pub fn begin_luks1<'a>(
     data: &'a dyn Media,
     header: Option<&'a dyn Media>,
     passphrases: &[(&Passphrase, Option<u32>)],
-    mut options: ReencryptOptions,
+    options: &ReencryptOptions,
 ) -> Result<Rewriting<'a>, Luks1Error> {
     let devices = Devices::with_header(header, data);
     let info = LockedVolume::read(devices.header)?.info();
-    let of_header = info.digests.first().and_then(|digest| Hash::from_name(digest.hash.as_deref()?));
-    let keyslot = &mut options.keyslot;
-    let hash = keyslot.pbkdf.hash.or(of_header);
-    keyslot.pbkdf.kind.get_or_insert(PbkdfKind::Pbkdf2);
-    (keyslot.pbkdf.hash, keyslot.af_hash) = (hash, hash);
-    let offset = info.segments.first().map_or(0, |segment| segment.offset);
+    let options = with_pbkdf2(options, &info);
+    let offset = data_offset(&info);
     // Where data moves back, the header of LUKS1 may reach into what it leaves free.
     // intended: a shift beyond all devices is refused as such when the re-encryption begins.
     let room = offset.saturating_add(options.shift.unwrap_or(0));
@@ -134,6 +130,44 @@ pub fn begin_luks1<'a>(
     })
 }
 
+/// A copy of the options in which new keyslots are such as LUKS1 has.
+pub(super) fn with_pbkdf2(options: &ReencryptOptions, info: &Info) -> ReencryptOptions {
+    let mut options = copy_of(options);
+    let of_header = info.digests.first().and_then(|digest| Hash::from_name(digest.hash.as_deref()?));
+    let keyslot = &mut options.keyslot;
+    let hash = keyslot.pbkdf.hash.or(of_header);
+    keyslot.pbkdf.kind.get_or_insert(PbkdfKind::Pbkdf2);
+    (keyslot.pbkdf.hash, keyslot.af_hash) = (hash, hash);
+    options
+}
+
+fn copy_of(options: &ReencryptOptions) -> ReencryptOptions {
+    ReencryptOptions {
+        key: match &options.key {
+            NewKey::Random => NewKey::Random,
+            NewKey::Keep => NewKey::Keep,
+            NewKey::Anew => NewKey::Anew,
+            NewKey::Given(key) => NewKey::Given(VolumeKey::copy_from(key.expose())),
+        },
+        key_len: options.key_len,
+        keyslot: options.keyslot.clone(),
+        cipher: options.cipher.clone(),
+        data_unit: options.data_unit,
+        without_keyslots: options.without_keyslots,
+        resilience: options.resilience,
+        hash: options.hash,
+        part: options.part,
+        shift: options.shift,
+        drop_slots: options.drop_slots.clone(),
+    }
+}
+
+/// Where the data begins.
+pub(super) fn data_offset(info: &Info) -> u64 {
+    // intended: every header of LUKS1 has a segment.
+    info.segments.first().map_or(0, |segment| segment.offset)
+}
+
 /// Refuses to move data back where that gives the header no room, or further than [`HeaderCopy`] holds, in which what is left in
 /// front of it is wiped, too. `room` is what the header would have then.
 fn check_shift(detached: bool, offset: u64, room: u64) -> Result<(), Luks1Error> {
@@ -155,12 +189,18 @@ fn check_shift(detached: bool, offset: u64, room: u64) -> Result<(), Luks1Error>
 /// # Errors
 /// [`ConvertError`] as in [`convert`]. It stays one of LUKS2 then, and can be used.
 pub fn end_luks1(header: &dyn Media) -> Result<LockedVolume, ConvertError> {
-    let offset = LockedVolume::read(header)?.info().segments.first().map_or(0, |segment| segment.offset);
+    let offset = data_offset(&LockedVolume::read(header)?.info());
     ended(&HeaderCopy::of(header, offset)?)?;
     ended(header)
 }
 
 fn ended(header: &dyn Media) -> Result<LockedVolume, ConvertError> {
+    put_right(header)?;
+    convert(header, VolumeFormat::Luks1)
+}
+
+/// Puts right what a power loss may have left: a damaged copy of the header, and keyslots of the old key.
+pub(super) fn put_right(header: &dyn Media) -> Result<(), ConvertError> {
     let mut locked = LockedVolume::read(header)?;
     let info = locked.info();
     if info.copies.iter().any(|copy| copy.damage.is_some()) {
@@ -172,7 +212,7 @@ fn ended(header: &dyn Media) -> Result<LockedVolume, ConvertError> {
             locked.kill_slot(header, keyslot.id, false)?;
         }
     }
-    convert(header, VolumeFormat::Luks1)
+    Ok(())
 }
 
 /// Those of `slots` that are in use and that no passphrase here opens.
@@ -215,29 +255,8 @@ fn rehearse(
     let header = HeaderCopy::of(devices.header, if detached { 0 } else { room })?;
     let (size, geometry) = (devices.data.size(), devices.data.geometry());
     let data = HeaderCopy { bytes: Mutex::default(), size, geometry };
+    let quick = quick(options);
     let copies = if detached { Devices::detached(&header, &data) } else { Devices::together(&header) };
-    // Too few are refused here, too.
-    let few = options.keyslot.pbkdf.forced_iterations.map_or(FEW, |forced| forced.min(FEW));
-    let pbkdf = PbkdfOptions { forced_iterations: Some(few), ..options.keyslot.pbkdf.clone() };
-    let (key, key_len) = match &options.key {
-        NewKey::Random => (NewKey::Random, options.key_len),
-        NewKey::Keep => (NewKey::Keep, options.key_len),
-        NewKey::Anew => (NewKey::Anew, options.key_len),
-        NewKey::Given(key) => (NewKey::Given(VolumeKey::copy_from(key.expose())), options.key_len),
-    };
-    let quick = ReencryptOptions {
-        key,
-        key_len,
-        keyslot: KeyslotOptions { pbkdf, ..options.keyslot.clone() },
-        cipher: options.cipher.clone(),
-        data_unit: options.data_unit,
-        without_keyslots: options.without_keyslots,
-        resilience: options.resilience,
-        hash: options.hash,
-        part: options.part,
-        shift: options.shift,
-        drop_slots: options.drop_slots.clone(),
-    };
     drop_early(&header, early, &mut Vec::new())?;
     let locked = convert_meanwhile(&header)?;
     let luks2 = locked.luks2().ok_or(OpenError::NotLuks)?;
@@ -250,8 +269,17 @@ fn rehearse(
     Ok(())
 }
 
+/// A copy of the options with keyslots that take no time to try.
+pub(super) fn quick(options: &ReencryptOptions) -> ReencryptOptions {
+    let mut quick = copy_of(options);
+    let pbkdf = &mut quick.keyslot.pbkdf;
+    // Too few are refused here, too.
+    pbkdf.forced_iterations = Some(pbkdf.forced_iterations.map_or(FEW, |forced| forced.min(FEW)));
+    quick
+}
+
 /// A copy of a device's beginning, which alone can be written. Behind it are zeros. Wiped on drop: its keyslots cost next to nothing to try.
-struct HeaderCopy {
+pub(super) struct HeaderCopy {
     bytes: Mutex<Vec<u8>>,
     size: u64,
     geometry: Geometry,
@@ -259,12 +287,17 @@ struct HeaderCopy {
 
 impl HeaderCopy {
     /// Of a header whose data begins at `offset` on the same device; 0 if the header has one of its own.
-    fn of(device: &dyn Media, offset: u64) -> Result<Self, OpenError> {
+    pub(super) fn of(device: &dyn Media, offset: u64) -> Result<Self, OpenError> {
         let size = device.size();
         let len = if offset == 0 { DETACHED.min(size) } else { offset.min(LONGEST).min(size) };
         let mut bytes = vec![0; len as usize];
         device.read_at(0, &mut bytes).map_err(OpenError::Device)?;
         Ok(Self { bytes: Mutex::new(bytes), size, geometry: device.geometry() })
+    }
+
+    /// Zeros, all of which can be written.
+    pub(super) fn empty(size: u64, geometry: Geometry) -> Self {
+        Self { bytes: Mutex::new(vec![0; size as usize]), size, geometry }
     }
 }
 

@@ -6,6 +6,7 @@
 //! memory whole. So memory is bounded: a journal or the hashes of a zone, both of which fit in the keyslots area (128 MiB at most).
 
 mod luks1;
+mod luks1_kept;
 mod online;
 mod transform;
 
@@ -19,6 +20,7 @@ use crate::ReencryptionLock;
 use crate::bulk::Progress;
 use crate::disk::parallel::Helpers;
 pub use luks1::{Luks1Error, begin_luks1, end_luks1};
+pub use luks1_kept::{KEPT_SIZE, begin_kept, end_kept, keep_luks1};
 pub use online::Online;
 use transform::Transform;
 

@@ -9,18 +9,18 @@ use atrest_volume::{ConvertError, LockedVolume, Obstacle, VolumeFormat};
 use super::*;
 
 /// Bytes in front of the data: as cryptsetup makes it.
-const OFFSET: u64 = 2 << 20;
-const BYTES: usize = 100 << 10;
+pub const OFFSET: u64 = 2 << 20;
+pub const BYTES: usize = 100 << 10;
 
 /// Which keyslots there are, and how long the keys are.
 #[derive(Clone, Copy, Debug)]
-struct Case {
-    slots: &'static [u32],
-    from: usize,
-    to: usize,
-    resilience: ResilienceKind,
+pub struct Case {
+    pub slots: &'static [u32],
+    pub from: usize,
+    pub to: usize,
+    pub resilience: ResilienceKind,
     /// How far the data moves back, up to `OFFSET`.
-    shift: u64,
+    pub shift: u64,
 }
 
 const CASES: [Case; 5] = [
@@ -35,13 +35,13 @@ const CASES: [Case; 5] = [
 
 impl Case {
     /// Whether this is the plaintext, as it was or as far as it is kept.
-    fn is_of(self, plaintext: &[u8], found: &[u8]) -> bool {
+    pub fn is_of(self, plaintext: &[u8], found: &[u8]) -> bool {
         plaintext.starts_with(found) && found.len() + self.shift as usize >= plaintext.len()
     }
 }
 
 /// That of a keyslot.
-fn passphrase_of(slot: u32) -> Passphrase {
+pub fn passphrase_of(slot: u32) -> Passphrase {
     Passphrase::copy_from(format!("horse {slot}").as_bytes())
 }
 
@@ -50,7 +50,7 @@ fn keyslot_at(slot: u32) -> KeyslotOptions {
 }
 
 /// A volume of LUKS1 and its plaintext.
-fn volume(case: Case, random: &mut Random) -> (FaultDevice, Vec<u8>) {
+pub fn volume(case: Case, random: &mut Random) -> (FaultDevice, Vec<u8>) {
     let plaintext = random.bytes(BYTES);
     let device = Arc::new(FaultDevice::zeroed((OFFSET - case.shift) as usize + BYTES));
     let [first, rest @ ..] = case.slots else { panic!("a keyslot") };
@@ -73,7 +73,7 @@ fn volume(case: Case, random: &mut Random) -> (FaultDevice, Vec<u8>) {
     (FaultDevice::new(device.image()), plaintext)
 }
 
-fn options_of(case: Case) -> ReencryptOptions {
+pub fn options_of(case: Case) -> ReencryptOptions {
     ReencryptOptions {
         key_len: Some(case.to),
         resilience: case.resilience,
@@ -83,7 +83,7 @@ fn options_of(case: Case) -> ReencryptOptions {
     }
 }
 
-fn small_zones() -> RewriteOptions<'static> {
+pub fn small_zones() -> RewriteOptions<'static> {
     let mut zones = zones();
     zones.zone = 48 << 10;
     zones
@@ -93,7 +93,7 @@ fn begin_and_run(device: &FaultDevice, case: Case) -> Result<(), Luks1Error> {
     let passphrases: Vec<(Passphrase, Option<u32>)> =
         case.slots.iter().map(|slot| (passphrase_of(*slot), Some(*slot))).collect();
     let given: Vec<(&Passphrase, Option<u32>)> = passphrases.iter().map(|(p, slot)| (p, *slot)).collect();
-    let mut rewriting = begin_luks1(device, None, &given, options_of(case))?;
+    let mut rewriting = begin_luks1(device, None, &given, &options_of(case))?;
     run(&mut rewriting, small_zones(), &mut |_, _| ()).expect("it is done");
     drop(rewriting);
     end_luks1(device).map(drop)?;
@@ -101,7 +101,7 @@ fn begin_and_run(device: &FaultDevice, case: Case) -> Result<(), Luks1Error> {
 }
 
 /// The plaintext as the volume is opened with the passphrase of a keyslot, if no zone is half-written.
-fn opened(device: &Arc<FaultDevice>, slot: u32) -> Option<Vec<u8>> {
+pub fn opened(device: &Arc<FaultDevice>, slot: u32) -> Option<Vec<u8>> {
     let devices = Devices::together(&**device);
     let locked = LockedVolume::read(&**device).expect("a header");
     let volume = match locked.unlock(devices, &passphrase_of(slot), &UnlockOptions::default()) {
@@ -128,7 +128,7 @@ fn resume(device: &FaultDevice, case: Case) {
 }
 
 /// A volume of LUKS1 with these keyslots and no others.
-fn check(device: &Arc<FaultDevice>, case: Case, plaintext: &[u8], what: &str) {
+pub fn check(device: &Arc<FaultDevice>, case: Case, plaintext: &[u8], what: &str) {
     let locked = LockedVolume::read(&**device).expect("a header");
     assert_eq!(locked.format(), VolumeFormat::Luks1, "{what}");
     let mut found: Vec<u32> = locked.info().keyslots.iter().map(|keyslot| keyslot.id).collect();
@@ -145,7 +145,7 @@ fn check(device: &Arc<FaultDevice>, case: Case, plaintext: &[u8], what: &str) {
 }
 
 /// As Debian's cryptsetup sees it.
-fn check_by_debian(device: &FaultDevice, case: Case) {
+pub fn check_by_debian(device: &FaultDevice, case: Case) {
     let scratch = Scratch::new();
     let image = scratch.file("image", device.image());
     cryptsetup("isLuks --type luks1").arg(&image).ok();
@@ -235,7 +235,7 @@ fn what_can_not_be_of_luks1_afterwards_is_refused_and_nothing_is_written() {
         let before = device.image();
         let given = given(case);
         let given: Vec<(&Passphrase, Option<u32>)> = given.iter().map(|(p, slot)| (p, *slot)).collect();
-        let error = begin_luks1(&device, None, &given, options).map(drop).expect_err("refused");
+        let error = begin_luks1(&device, None, &given, &options).map(drop).expect_err("refused");
         assert!(device.image() == before, "{error}: it was written to");
         error
     };
@@ -256,7 +256,7 @@ fn what_can_not_be_of_luks1_afterwards_is_refused_and_nothing_is_written() {
     let wrong = passphrase_of(9);
     let (device, _) = volume(one, &mut Random::new(6));
     let before = device.image();
-    let error = begin_luks1(&device, None, &[(&wrong, None)], options_of(one)).map(drop).expect_err("wrong");
+    let error = begin_luks1(&device, None, &[(&wrong, None)], &options_of(one)).map(drop).expect_err("wrong");
     assert!(matches!(error, Luks1Error::Reencrypt(_)) && device.image() == before, "{error}");
 }
 
@@ -269,7 +269,7 @@ fn data_that_would_move_for_nothing_or_too_far_is_refused_before_anything_is_wri
         let options = ReencryptOptions { shift: Some(shift), ..options_of(case) };
         let before = (device.image(), header.map(FaultDevice::image));
         let header = header.map(|header| header as &dyn atrest_device::Media);
-        let error = begin_luks1(device, header, &[(&given, None)], options).map(drop).expect_err("refused");
+        let error = begin_luks1(device, header, &[(&given, None)], &options).map(drop).expect_err("refused");
         assert!(device.image() == before.0, "{error}: it was written to");
         (error, before.1)
     };
@@ -284,7 +284,7 @@ fn data_that_would_move_for_nothing_or_too_far_is_refused_before_anything_is_wri
     }
     assert_eq!(begin(&device, None, u64::MAX - 511).0, too_far);
     let furthest = ReencryptOptions { shift: Some(most), ..options_of(case) };
-    begin_luks1(&large, None, &[(&given, None)], furthest).map(drop).expect("it begins");
+    begin_luks1(&large, None, &[(&given, None)], &furthest).map(drop).expect("it begins");
 
     let (data, header) = (FaultDevice::zeroed(4 << 20), FaultDevice::zeroed(4 << 20));
     let options = FormatOptions { keyslot: keyslot_at(0), ..FormatOptions::default() };
@@ -293,7 +293,7 @@ fn data_that_would_move_for_nothing_or_too_far_is_refused_before_anything_is_wri
     let (error, before) = begin(&data, Some(&header), 64 << 10);
     assert_eq!(error, Luks1Error::ShiftDetached);
     assert!(before.is_some_and(|before| before == header.image()), "the header was written to");
-    let begun = begin_luks1(&data, Some(&header), &[(&given, None)], options_of(case));
+    let begun = begin_luks1(&data, Some(&header), &[(&given, None)], &options_of(case));
     begun.map(drop).expect("without a shift it begins");
 }
 
@@ -308,7 +308,7 @@ fn keyslots_that_made_room_for_nothing_are_named() {
         let given = passphrase_of(0);
         let options = ReencryptOptions { drop_slots: (1..8).collect(), ..options_of(case) };
         let error =
-            begin_luks1(&device, None, &[(&given, Some(0))], options).map(drop).expect_err("it fails");
+            begin_luks1(&device, None, &[(&given, Some(0))], &options).map(drop).expect_err("it fails");
         assert!(error.to_string().contains(&format!("keyslots {gone:?} are removed already")), "{error}");
         assert!(matches!(&error, Luks1Error::Dropped { slots, .. } if slots == gone), "{error:?}");
         device.heal();
@@ -325,7 +325,7 @@ fn a_half_written_zone_of_what_was_luks1_is_recovered_as_any_other() {
     let case = CASES[0];
     let (device, plaintext) = volume(case, &mut Random::new(7));
     let given = passphrase_of(0);
-    let rewriting = begin_luks1(&device, None, &[(&given, None)], options_of(case));
+    let rewriting = begin_luks1(&device, None, &[(&given, None)], &options_of(case));
     let mut rewriting = rewriting.expect("it begins");
     device.fail(Fault::UnwritableRange { offset: OFFSET + (60 << 10), len: 512 });
     run(&mut rewriting, small_zones(), &mut |_, _| ()).expect_err("a sector can't be written");

@@ -7,8 +7,8 @@ use atrest_cipher::CipherSpec;
 use super::reencrypt::HOT;
 use super::view::{AreaKind, Keyslot, KeyslotKind, Requirement, Segment, SegmentKind, SegmentSize};
 use super::{
-    AREA_ALIGNMENT, HEADER_SIZES, HeaderError, MAX_BYTES, MAX_KEYSLOTS_SIZE, Metadata, Place, Section,
-    area_size,
+    AREA_ALIGNMENT, HEADER_IN_FILE, HEADER_SIZES, HeaderError, MAX_BYTES, MAX_KEYSLOTS_SIZE, Metadata, Place,
+    Section, area_size,
 };
 
 /// Applies every rule; `json_size` is the size of the JSON area in bytes.
@@ -119,8 +119,11 @@ fn segments(metadata: &Metadata) -> Result<(), HeaderError> {
     Ok(())
 }
 
-/// Data at offset 0 means a detached header, which has no data behind it.
+/// Data at offset 0 means a detached header, which has no data behind it. So has one that says that it lies in a file.
 fn data_start(metadata: &Metadata) -> Result<(), HeaderError> {
+    if metadata.tokens().iter().any(|token| token.kind == HEADER_IN_FILE) {
+        return Ok(());
+    }
     let crypt = metadata.segments().iter().filter(|s| matches!(s.kind, SegmentKind::Crypt { .. }));
     let end = metadata.keyslots_end();
     match crypt.map(|segment| segment.offset).min() {

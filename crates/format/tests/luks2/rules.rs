@@ -175,6 +175,13 @@ fn sizes_agree_with_the_binary_header_and_the_data() {
         spoilt(|m| m["segments"]["0"]["offset"] = json!("16773120")),
         HeaderError::KeyslotsReachData { end: 16_777_216, data: 16_773_120 }
     );
+    // One that says that it lies in a file has no data behind it.
+    let mut in_file = metadata();
+    in_file["segments"]["0"]["offset"] = json!("16773120");
+    in_file["tokens"]["9"] = json!({ "type": "atrest-luks1-in-front", "keyslots": [] });
+    parse(&in_file).expect("a header in a file");
+    in_file["tokens"]["9"]["type"] = json!("atrest-luks1-in-back");
+    parse(&in_file).expect_err("no such token");
     // A detached header has its data at 0.
     let mut detached = metadata();
     detached["segments"]["0"]["offset"] = json!("0");

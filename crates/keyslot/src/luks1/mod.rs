@@ -17,6 +17,8 @@ pub use stream::{ChipKey, ChipUnlock, StreamError, check_for_chip};
 pub const HEADER_LEN: usize = 592;
 /// What a LUKS header starts with.
 pub const MAGIC: [u8; 6] = *b"LUKS\xba\xbe";
+/// What a header starts with that does not count, as the volume is being re-encrypted and its header is in a file.
+pub const SET_ASIDE_MAGIC: [u8; 6] = *b"LUKS\xde\xad";
 /// The version that this module reads and writes.
 pub const VERSION: u16 = 1;
 /// Keyslots in a header.

@@ -1,7 +1,7 @@
 //! What a header of LUKS2 says of a volume that is one of LUKS1 and is only re-encrypted: tokens, of which each keyslot has one with the
 //! number that it had. A re-encryption lets tokens follow the keyslots, so that each gets its number back.
 
-use atrest_format::luks2::{HeaderError, Metadata, Token};
+use atrest_format::luks2::{HEADER_IN_FILE, HeaderError, Metadata, Token};
 use atrest_keyslot::luks1::SLOTS;
 
 use crate::luks2::Luks2;
@@ -14,13 +14,32 @@ impl Luks2 {
     pub fn was_luks1(&self) -> bool {
         self.metadata().tokens().iter().any(|token| number_in(token).is_some())
     }
-}
 
-impl Luks2 {
+    /// Whether the header is in a file for that time, and goes back in front of the data.
+    pub fn is_kept(&self) -> bool {
+        self.metadata().tokens().iter().any(is_kept)
+    }
+
     /// Whether the keyslot is one of those that LUKS1 had, or was made in place of one.
     pub fn is_of_luks1(&self, keyslot: u32) -> bool {
         number(self.metadata(), keyslot).is_some()
     }
+}
+
+/// Whether a token is one of these.
+pub(super) fn is_marker(token: &Token) -> bool {
+    is_kept(token) || number_in(token).is_some()
+}
+
+/// Whether a token is that of a header in a file.
+pub(super) fn is_kept(token: &Token) -> bool {
+    token.kind == HEADER_IN_FILE
+}
+
+/// With the token of a header in a file.
+pub(super) fn kept(metadata: Metadata) -> Result<Metadata, HeaderError> {
+    // Those of keyslots have their numbers.
+    metadata.with_token(SLOTS as u32, &format!(r#"{{"type":"{HEADER_IN_FILE}","keyslots":[]}}"#))
 }
 
 /// With a token for each keyslot.

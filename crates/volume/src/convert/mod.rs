@@ -12,6 +12,7 @@
 //! Keyslot areas that lie where LUKS1 could have none are moved before, while the header is one of LUKS2.
 
 mod arrange;
+mod kept;
 mod marker;
 mod to_luks1;
 mod to_luks2;
@@ -24,6 +25,8 @@ use atrest_format::luks2::HeaderError;
 use crate::detect::version;
 use crate::lock::MetadataLock;
 use crate::{ChangeError, LockedVolume, OpenError, VolumeFormat};
+
+pub use kept::{Front, export_meanwhile, front, import, set_aside, uuid_set_aside};
 
 /// Bytes of the first sector, which says which version of LUKS a header is of.
 const SECTOR: usize = 512;
@@ -115,6 +118,8 @@ pub enum Obstacle {
     Texts,
     /// The header requires something that the other version knows nothing of.
     Requirements,
+    /// In front of the data is no header of this volume.
+    Front,
     /// There is no room for a keyslot area that would have to move, or for all eight of them.
     NoRoom,
 }
@@ -152,6 +157,7 @@ impl fmt::Display for Obstacle {
             Self::Tokens => f.write_str("LUKS1 has no tokens"),
             Self::Texts => f.write_str("LUKS1 has no label, no subsystem and no persistent flags"),
             Self::Requirements => f.write_str("the header requires what LUKS1 knows nothing of"),
+            Self::Front => f.write_str("in front of the data is no header of this volume"),
             Self::NoRoom => f.write_str("there is no room for the keyslot areas between header and data"),
         }
     }

@@ -23,8 +23,12 @@ pub fn to_luks1(device: &dyn Media) -> Result<(), ConvertError> {
     if pair.primary.is_some() || pair.secondary.is_some() {
         return Err(Obstacle::Damaged.into());
     }
+    // It goes back in front of its data, and not here.
+    if pair.header.metadata.tokens().iter().any(marker::is_kept) {
+        return Err(Obstacle::Tokens.into());
+    }
     let (moves, metadata) = arranged(&pair.header.metadata, device.size())?;
-    let header = header(&Header2 { metadata, ..pair.header.clone() }, device.size())?;
+    let header = in_their_places(&Header2 { metadata, ..pair.header.clone() }, device.size())?;
     arrange::carry_out(device, &moves)?;
     let mut bytes = [0; 2 * SECTOR];
     // cannot be shorter: a header has 592 bytes.
@@ -52,14 +56,31 @@ fn arranged(metadata: &Metadata, device: u64) -> Result<(Vec<Move>, Metadata), C
     arrange::plan(metadata, len, if segment.offset == 0 { device } else { segment.offset })
 }
 
-/// What of the metadata there is to say in a header of LUKS1.
-fn header(old: &Header2, device: u64) -> Result<Header, ConvertError> {
+/// The header of LUKS1 whose keyslots in use have the places that they have now.
+fn in_their_places(old: &Header2, device: u64) -> Result<Header, ConvertError> {
+    let mut header = with_default_places(old)?;
+    let mut in_use = [None; SLOTS];
+    for keyslot in old.metadata.keyslots() {
+        let fault = Obstacle::Keyslot { slot: keyslot.id };
+        let sector = u32::try_from(keyslot.area.offset / 512).map_err(|_| fault)?;
+        *in_use.get_mut(number(&old.metadata, keyslot.id)).ok_or(fault)? = Some(sector);
+    }
+    let [segment] = old.metadata.segments() else { return Err(Obstacle::Segments.into()) };
+    let end = if segment.offset == 0 { device } else { segment.offset };
+    // cannot be longer: a key has 32 bits of length in both.
+    let key_len = u32::try_from(header.key_len()).map_err(|_| Obstacle::NoRoom)?;
+    header.place_areas(&places(&in_use, key_len, end)?).map_err(|_| Obstacle::NoRoom)?;
+    Ok(header)
+}
+
+/// What of the metadata there is to say in a header of LUKS1, with the places that its keyslots have by default.
+pub(super) fn with_default_places(old: &Header2) -> Result<Header, ConvertError> {
     let (metadata, binary) = (&old.metadata, &old.binary);
     let config = metadata.config();
     if !config.requirements.is_empty() {
         return Err(Obstacle::Requirements.into());
     }
-    if metadata.tokens().iter().any(|token| marker::number_in(token).is_none()) {
+    if !metadata.tokens().iter().all(marker::is_marker) {
         return Err(Obstacle::Tokens.into());
     }
     if !config.flags.is_empty() || !binary.label.as_str().is_empty() || !binary.subsystem.as_str().is_empty()
@@ -100,24 +121,26 @@ fn header(old: &Header2, device: u64) -> Result<Header, ConvertError> {
         digest_iterations: *iterations,
     };
     let mut header = Header::new(&parts).map_err(|_| Obstacle::NoRoom)?;
-    let mut in_use = [None; SLOTS];
     for keyslot in metadata.keyslots() {
         let fault = Obstacle::Keyslot { slot: keyslot.id };
-        let (sector, iterations, salt) = slot(keyslot, first.key_len, encryption, hash).ok_or(fault)?;
-        // intended: it keeps its number where it was none of LUKS1.
-        let number = marker::number(metadata, keyslot.id).unwrap_or(keyslot.id) as usize;
-        if in_use.get_mut(number).ok_or(fault)?.replace(sector).is_some() {
+        let (iterations, salt) = slot(keyslot, first.key_len, encryption, hash).ok_or(fault)?;
+        let number = number(metadata, keyslot.id);
+        if header.is_in_use(number) {
             return Err(fault.into());
         }
         header.use_slot(number, iterations, salt).map_err(|_| fault)?;
     }
-    let end = if segment.offset == 0 { device } else { segment.offset };
-    header.place_areas(&places(&in_use, first.key_len, end)?).map_err(|_| Obstacle::NoRoom)?;
     Ok(header)
 }
 
-/// First sector, iterations and salt of a keyslot that LUKS1 could have.
-fn slot(keyslot: &Keyslot, key_len: u32, encryption: &str, hash: &str) -> Option<(u32, u32, [u8; SALT_LEN])> {
+/// The number that a keyslot has in LUKS1.
+pub(super) fn number(metadata: &Metadata, keyslot: u32) -> usize {
+    // intended: it keeps its number where it was none of LUKS1.
+    marker::number(metadata, keyslot).unwrap_or(keyslot) as usize
+}
+
+/// Iterations and salt of a keyslot that LUKS1 could have.
+fn slot(keyslot: &Keyslot, key_len: u32, encryption: &str, hash: &str) -> Option<(u32, [u8; SALT_LEN])> {
     let KeyslotKind::Luks2 { af, kdf: Kdf::Pbkdf2 { hash: kdf_hash, iterations, salt } } = &keyslot.kind
     else {
         return None;
@@ -132,8 +155,7 @@ fn slot(keyslot: &Keyslot, key_len: u32, encryption: &str, hash: &str) -> Option
         && af.hash == hash
         && kdf_hash == hash
         && keyslot.priority == Priority::Normal;
-    let sector = u32::try_from(keyslot.area.offset / 512).ok()?;
-    same.then_some((sector, *iterations, *salt))
+    same.then_some((*iterations, *salt))
 }
 
 /// A place for each of the eight keyslots: those in use keep theirs, the others get what is left, from the front.

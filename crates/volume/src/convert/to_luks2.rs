@@ -16,7 +16,7 @@ use crate::luks2::{media, session};
 /// Bytes in both header copies, of the smallest size: more is not needed for eight keyslots.
 const HEADERS: u64 = 2 * HEADER_SIZES[0];
 /// How long the keyslots area is at most where no data ends it: up to where data would begin by default.
-const DETACHED_END: u64 = 16 << 20;
+pub(super) const DETACHED_END: u64 = 16 << 20;
 /// Keyslots whose place is said in the header's first sector, which is written whole or not at all.
 const IN_FIRST_SECTOR: usize = 6;
 
@@ -37,7 +37,8 @@ pub fn to_luks2(device: &dyn Media, meanwhile: bool) -> Result<(), ConvertError>
     let end = end(device, &old)?;
     let moved = plan(&old, end)?;
     let places = moved.as_ref().map_or(&old, |moved| &moved.header);
-    let metadata = metadata(places, end)?;
+    let metadata = metadata(places, end, &|slot| places.area(slot).map(|(offset, _)| offset))?;
+    let metadata = with_data_at(&metadata, data_offset(&old))?;
     let metadata = if meanwhile { marker::marked(metadata)? } else { metadata };
     let header = Header2 { binary: binary(&old), metadata };
     session::check_fits(&header.metadata, &header.binary)?;
@@ -59,6 +60,37 @@ pub fn to_luks2(device: &dyn Media, meanwhile: bool) -> Result<(), ConvertError>
         // cannot be less: an area is longer than both copies.
         media::wipe(device, HEADERS, old_end.saturating_sub(HEADERS))?;
     }
+    Ok(())
+}
+
+/// Writes the header to a device of its own, which has room for more, with its keyslots one behind the other.
+pub fn copy_to_luks2(from: &dyn Media, to: &dyn Media) -> Result<(), ConvertError> {
+    let old = media1::read_header(from)?;
+    if old.data_sector() == 0 {
+        return Err(Obstacle::Front.into());
+    }
+    let end = DETACHED_END.min(to.size()) & !(AREA_ALIGNMENT - 1);
+    let len = area_size(key_len(&old)?);
+    let mut places = [None; SLOTS];
+    let mut at = HEADERS;
+    for (slot, place) in places.iter_mut().enumerate().filter(|(slot, _)| old.is_in_use(*slot)) {
+        let (offset, bytes) = old.area(slot).ok_or(Obstacle::NoRoom)?;
+        let mut area = vec![0; bytes];
+        from.read_at(offset, &mut area)?;
+        to.write_at(at, &area)?;
+        *place = Some(at);
+        // cannot overflow: eight areas.
+        at = at.saturating_add(len);
+    }
+    if at > end {
+        return Err(Obstacle::NoRoom.into());
+    }
+    let metadata = metadata(&old, end, &|slot| places.get(slot).copied().flatten())?;
+    let metadata = with_data_at(&marker::kept(marker::marked(metadata)?)?, data_offset(&old))?;
+    let header = Header2 { binary: binary(&old), metadata };
+    session::check_fits(&header.metadata, &header.binary)?;
+    media::write_copy(to, &header, CopyKind::Secondary)?;
+    media::write_primary_over(to, &header)?;
     Ok(())
 }
 
@@ -137,7 +169,20 @@ fn binary(old: &Header) -> BinaryHeader {
     }
 }
 
-fn metadata(old: &Header, end: u64) -> Result<Metadata, ConvertError> {
+fn data_offset(old: &Header) -> u64 {
+    // cannot overflow: a number of 32 bits.
+    u64::from(old.data_sector()).saturating_mul(SECTOR as u64)
+}
+
+/// With data that begins elsewhere than at 0, where nothing is too long for the place in front of it.
+fn with_data_at(metadata: &Metadata, offset: u64) -> Result<Metadata, ConvertError> {
+    let segments: Vec<Segment> =
+        metadata.segments().iter().cloned().map(|segment| Segment { offset, ..segment }).collect();
+    Ok(metadata.compose().segments(&segments, &[(0, vec![0])]).finish()?)
+}
+
+/// What the header says, with data that begins at 0.
+fn metadata(old: &Header, end: u64, place: &dyn Fn(usize) -> Option<u64>) -> Result<Metadata, ConvertError> {
     let encryption = format!("{}-{}", old.cipher_name(), old.cipher_mode());
     let hash = String::from(old.hash_name());
     let key_len = key_len(old)?;
@@ -148,10 +193,8 @@ fn metadata(old: &Header, end: u64) -> Result<Metadata, ConvertError> {
         if slot.stripes != AF_STRIPES {
             return Err(Obstacle::Keyslot { slot: id }.into());
         }
-        let (offset, _) = old
-            .area(number)
-            .filter(|(offset, _)| offset.is_multiple_of(AREA_ALIGNMENT))
-            .ok_or(Obstacle::Keyslot { slot: id })?;
+        let aligned = place(number).filter(|offset| offset.is_multiple_of(AREA_ALIGNMENT));
+        let offset = aligned.ok_or(Obstacle::Keyslot { slot: id })?;
         let kdf = Kdf::Pbkdf2 { hash: hash.clone(), iterations: slot.iterations, salt: slot.salt };
         keyslots.push(Keyslot {
             id,
@@ -167,8 +210,7 @@ fn metadata(old: &Header, end: u64) -> Result<Metadata, ConvertError> {
     }
     let segment = Segment {
         id: 0,
-        // cannot overflow: a number of 32 bits.
-        offset: u64::from(old.data_sector()).saturating_mul(SECTOR as u64),
+        offset: 0,
         size: SegmentSize::Dynamic,
         flags: Vec::new(),
         kind: SegmentKind::Crypt { encryption, sector_size: 512, iv_tweak: 0, integrity: None },

@@ -8,7 +8,7 @@ use crate::wiped::first_difference;
 use crate::{ChangeError, OpenError};
 
 /// Bytes at the device's start that belong to the header alone: areas start behind them.
-pub(super) const HEADER_AREA: usize = 4096;
+pub(crate) const HEADER_AREA: usize = 4096;
 
 /// The header's bytes, not checked. Fails if the device is too small for any.
 pub(super) fn header_bytes(device: &dyn Media) -> Result<[u8; HEADER_LEN], OpenError> {
