@@ -440,6 +440,9 @@ impl From<ConvertError> for Failure {
             ConvertError::Cannot(Obstacle::Damaged) => {
                 Self::new(Code::Device, error).hint("`atrest repair` rewrites it from the other one")
             }
+            ConvertError::Cannot(Obstacle::Front) => {
+                Self::new(Code::Device, error).hint("the file of a re-encryption that is done has no use any more: remove it")
+            }
             ConvertError::Cannot(Obstacle::NoRoom) => {
                 Self::parameters(error).hint("remove a keyslot, of the numbers 0 to 5, with `atrest key remove` first")
             }

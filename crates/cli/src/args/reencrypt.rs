@@ -24,6 +24,7 @@ Examples:
   atrest reencrypt secret.img --key-file a.key --drop-slot 1 --resilience journal --json
   atrest reencrypt /dev/sdx1 --decrypt --header header.img
   atrest reencrypt --reduce-device-size 16M /dev/sdx1
+  atrest reencrypt --spare-header /root/sdx1.header /dev/sdx1
   atrest reencrypt --online secret --key-file key.bin
   atrest reencrypt /dev/sdx1 --volume-key-file old.key --new-volume-key-file new.key
   atrest reencrypt /dev/sdx1 --init-only && atrest open /dev/sdx1 --nbd --reencrypt")]
@@ -33,6 +34,11 @@ pub struct ReencryptArgs {
     /// The header lies in this file instead of in front of the data. With --decrypt: or it goes there, if there is no such file.
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
+    /// LUKS1: where the header has no room for a second place of each keyslot, keep it in this file meanwhile, which must not be there.
+    /// Until it is done nothing can be read without that file: --resume needs it, as --header or as this. At the end the header is in
+    /// front of the data again, and the file is removed.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "decrypt", "online", "stop", "reduce_device_size"])]
+    pub spare_header: Option<PathBuf>,
     /// Make plaintext of the volume where it is. Its header is kept in the file that --header names: without that file nothing can
     /// be read until this is done. Data behind a header moves to the front of PATH.
     #[arg(long, requires = "header", conflicts_with_all = ["resume", "cipher", "key_size", "sector_size", "keep_key", "also_key_file", "drop_slot"])]

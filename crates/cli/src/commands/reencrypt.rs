@@ -25,7 +25,7 @@ use atrest_volume::{
 use serde_json::json;
 
 use super::bulk::Stop;
-use super::target::{forget_failed_writes, no_header, open_device, with_passphrase};
+use super::target::{forget_failed_writes, no_header, open_device, set_aside, with_passphrase};
 use super::{mapping, options, reencrypt_luks1, reencrypt_mapped, reencrypt_served};
 use crate::amount::Bytes;
 use crate::args::bulk::EncryptArgs;
@@ -54,6 +54,12 @@ const HEADER_COPIES: u64 = 32 << 10;
 pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     if args.online || args.stop {
         return reencrypt_served::reencrypt(args, output);
+    }
+    // One that was interrupted has left it.
+    if let Some(spare) = args.spare_header.as_ref().filter(|spare| spare.symlink_metadata().is_ok()) {
+        reencrypt_luks1::check_spare(spare)?;
+        let header = Some(spare.clone());
+        return reencrypt(&ReencryptArgs { header, spare_header: None, ..args.clone() }, output);
     }
     // What the kernel has open can't be had by anybody else.
     if (args.resume || args.resume_if_begun)
@@ -88,7 +94,13 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     let mut locked = read()?;
     if locked.luks2().is_some_and(|luks2| luks2.was_luks1() && !is_marked(&locked)) {
         // It stopped before it had begun, or when all was done.
-        reencrypt_luks1::end(devices.header, &args.path)?;
+        reencrypt_luks1::end(&data, header.as_ref(), &args.path)?;
+        if locked.luks2().is_some_and(Luks2::is_kept) {
+            // The file is no more, and the header where it belongs.
+            drop((data, header));
+            let spare_header = args.header.clone();
+            return reencrypt(&ReencryptArgs { header: None, spare_header, ..args.clone() }, output);
+        }
         locked = read()?;
     }
     let Some(luks2) = locked.luks2() else {
@@ -682,6 +694,11 @@ fn resume(
 ) -> Result<(), Failure> {
     let devices = devices(data, header);
     let at = |error: ReencryptError| Failure::from(error).at(path);
+    if header.is_none()
+        && let Some(failure) = set_aside(data)
+    {
+        return Err(failure.at(path));
+    }
     if LockedVolume::read(devices.header).is_err() && header.is_none() {
         let shift = shift.unwrap_or(DEFAULT_REDUCTION / 2);
         if let Some(conversion) = interrupted_conversion(data, shift).map_err(at)? {
@@ -698,12 +715,15 @@ fn resume(
     };
     let was_luks1 = luks2.was_luks1();
     if was_luks1 && !is_marked(&locked) {
-        return match reencrypt_luks1::end_interrupted(luks2, devices.header, path)? {
+        return match reencrypt_luks1::end_interrupted(luks2, data, header, path)? {
             true => output.done(&json!({ "event": "done" }), &format!("{}: all was done", path.display())),
             false => Err(Failure::parameters("the re-encryption of this LUKS1 volume had not begun")
                 .at(path)
                 .hint("nothing is lost: start it again without --resume")),
         };
+    }
+    if luks2.is_kept() {
+        atrest_volume::set_aside(data, luks2).map_err(|error| Failure::from(error).at(path))?;
     }
     let stop = Stop::on_signals()?;
     let mut rewriting = given.with(path, output, |keys| luks2.resume_reencryption_with(devices, keys))?;
@@ -713,7 +733,7 @@ fn resume(
     }
     rewrite(rewriting, path, zones, None, &stop, output)?;
     match was_luks1 {
-        true => reencrypt_luks1::end(devices.header, path),
+        true => reencrypt_luks1::end(data, header, path),
         false => Ok(()),
     }
 }

@@ -1,18 +1,23 @@
 //! `atrest reencrypt` of a volume of LUKS1: it is one of LUKS2 meanwhile.
 
+use std::fs;
 use std::path::Path;
 
-use atrest_device::Media;
-use atrest_engine::reencrypt::{Luks1Error, begin_luks1, end_luks1};
+use atrest_device::{BlockDevice, Media};
+use atrest_engine::reencrypt::{
+    KEPT_SIZE, Luks1Error, begin_kept, begin_luks1, end_kept, end_luks1, keep_luks1,
+};
+use atrest_engine::{Access, NewFile};
 use atrest_open::Device;
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::Luks2;
-use atrest_volume::luks2::reencrypt::ReencryptError;
-use atrest_volume::{ChangeError, ConvertError, LockedVolume, Obstacle, PbkdfKind};
+use atrest_volume::luks2::reencrypt::{ReencryptError, ReencryptOptions};
+use atrest_volume::{ChangeError, ConvertError, Front, LockedVolume, Obstacle, PbkdfKind, front};
 use serde_json::json;
 
 use super::bulk::Stop;
 use super::reencrypt::{begun_only, confirm, passphrases, reencrypt_options, rewrite};
+use super::target::open_device;
 use crate::args::reencrypt::ReencryptArgs;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -54,9 +59,27 @@ pub fn reencrypt(
     let given: Vec<(&Passphrase, Option<u32>)> = given.iter().map(|(p, slot)| (p, *slot)).collect();
     let stop = Stop::on_signals()?;
     let spinner = progress::spinner("deriving the keys", output);
-    let begun = begin_luks1(data, header.map(|header| header as &dyn Media), &given, options);
+    let mut begun = begin_luks1(data, header.map(|header| header as &dyn Media), &given, &options);
+    let kept = match (&begun, &args.spare_header) {
+        (Err(error), Some(spare)) if is_for_room(error) => {
+            Some(keep(data, spare, &given, &options).map_err(|error| error.at(path))?)
+        }
+        _ => None,
+    };
+    if let Some(kept) = &kept {
+        begun = begin_kept(data, kept, &given, &options);
+    }
     spinner.finish_and_clear();
-    let mut rewriting = begun.map_err(|error| not_begun(error).at(path))?;
+    let header = kept.as_ref().or(header);
+    let mut rewriting = match begun {
+        Ok(rewriting) => rewriting,
+        Err(error) => {
+            if kept.is_some() {
+                end(data, header, path)?;
+            }
+            return Err(not_begun(error).at(path));
+        }
+    };
     if args.init_only {
         return begun_only(&rewriting, path, output);
     }
@@ -64,16 +87,88 @@ pub fn reencrypt(
         // The data would be the same.
         rewriting.finish().map_err(|error| Failure::from(error).at(path))?;
         drop(rewriting);
-        end(on, path)?;
+        end(data, header, path)?;
         return output
             .done(&json!({ "event": "done" }), &format!("{}: its keyslots are made anew", path.display()));
     }
     rewrite(rewriting, path, &args.zones, None, &stop, output)?;
-    end(on, path)
+    end(data, header, path)
 }
 
-/// Makes it one of LUKS1 again.
-pub fn end(header: &dyn Media, path: &Path) -> Result<(), Failure> {
+/// Refuses a file that is there and is no header of a volume of LUKS1 that is being re-encrypted.
+pub fn check_spare(spare: &Path) -> Result<(), Failure> {
+    let file = open_device(spare, Access::ReadOnly)?;
+    match LockedVolume::read(&file) {
+        Ok(locked) if locked.luks2().is_some_and(Luks2::is_kept) => Ok(()),
+        _ => Err(Failure::parameters(
+            "the file is there already, and is no header of an interrupted re-encryption",
+        )
+        .at(spare)
+        .hint("--spare-header takes the name of a new file")),
+    }
+}
+
+/// Copies the header in front of the data to a file.
+fn keep(
+    data: &Device,
+    spare: &Path,
+    given: &[(&Passphrase, Option<u32>)],
+    options: &ReencryptOptions,
+) -> Result<Device, Failure> {
+    let failed = |error| Failure::from(error).at(spare);
+    let file = NewFile::create(spare, KEPT_SIZE).map_err(failed)?;
+    keep_luks1(data, file.device(), given, options).map_err(not_begun)?;
+    file.appear().map_err(failed)?;
+    open_device(spare, Access::ReadWriteExclusive)
+}
+
+/// Makes it one of LUKS1 again. A header in a file goes back in front of the data.
+pub fn end(data: &Device, header: Option<&Device>, path: &Path) -> Result<(), Failure> {
+    let Some(header) = header else { return end_where_it_is(data, path) };
+    let locked = LockedVolume::read(header).map_err(|error| Failure::from(error).at(header.path()))?;
+    match locked.luks2() {
+        Some(luks2) if luks2.is_kept() => {
+            end_in_front(data, luks2, header).map_err(|error| {
+                let what = format!(
+                    "no re-encryption is under way, and the volume can be used with this header: {error}"
+                );
+                let again = format!(
+                    "`atrest reencrypt --resume --header {} {}` tries again",
+                    header.path().display(),
+                    path.display()
+                );
+                Failure::new(Code::Device, what).at(header.path()).hint(again)
+            })?;
+            remove(header)
+        }
+        _ => end_where_it_is(header, path),
+    }
+}
+
+fn end_in_front(data: &Device, luks2: &Luks2, kept: &Device) -> Result<(), ConvertError> {
+    match front(data, luks2)? {
+        // It had not begun, or the header is there already.
+        Front::Counts => Ok(()),
+        Front::SetAside => end_kept(data, kept).map(drop),
+        Front::Other => Err(Obstacle::Front.into()),
+    }
+}
+
+/// Removes a file that has keyslots and no use. Its name goes first: half of it would be no header, and say nothing.
+fn remove(kept: &Device) -> Result<(), Failure> {
+    let path = kept.path();
+    // Who gave it a device keeps that.
+    if path.is_file() {
+        fs::remove_file(path).map_err(|error| {
+            Failure::new(Code::Device, format!("all is done, and the file can't be removed: {error}"))
+                .at(path)
+        })?;
+    }
+    let wiped = kept.write_zeroes(0, kept.size()).and_then(|()| kept.flush());
+    wiped.map_err(|error| Failure::from(error).at(path))
+}
+
+fn end_where_it_is(header: &dyn Media, path: &Path) -> Result<(), Failure> {
     match end_luks1(header) {
         Ok(_) => Ok(()),
         Err(error) => {
@@ -86,15 +181,21 @@ pub fn end(header: &dyn Media, path: &Path) -> Result<(), Failure> {
 }
 
 /// Ends what had not begun, or was done when it stopped. Returns whether it was done.
-pub fn end_interrupted(luks2: &Luks2, header: &dyn Media, path: &Path) -> Result<bool, Failure> {
+pub fn end_interrupted(
+    luks2: &Luks2,
+    data: &Device,
+    header: Option<&Device>,
+    path: &Path,
+) -> Result<bool, Failure> {
     // A header that was converted has the digest 0, and the new key another one.
     let done = luks2.metadata().digest_of_segment(0).is_some_and(|digest| digest.id != 0);
-    end(header, path)?;
+    end(data, header, path)?;
     Ok(done)
 }
 
-fn not_begun(error: Luks1Error) -> Failure {
-    let no_room = match &error {
+/// Whether there is no room for a second place of each keyslot.
+fn is_for_room(error: &Luks1Error) -> bool {
+    match error {
         Luks1Error::Convert(ConvertError::Cannot(Obstacle::NoRoom)) => true,
         Luks1Error::Reencrypt(error) => match &**error {
             ReencryptError::NoRoom => true,
@@ -104,7 +205,11 @@ fn not_begun(error: Luks1Error) -> Failure {
             _ => false,
         },
         _ => false,
-    };
+    }
+}
+
+fn not_begun(error: Luks1Error) -> Failure {
+    let no_room = is_for_room(&error);
     let text = error.to_string();
     let failure = match error {
         Luks1Error::Dropped { slots, error } => {
@@ -127,8 +232,8 @@ fn not_begun(error: Luks1Error) -> Failure {
     };
     match no_room {
         true => failure.hint(
-            "each keyslot needs a second place meanwhile, in front of the data: `atrest key remove` makes room; or `atrest convert` copies \
-             the volume into a new one",
+            "each keyslot needs a second place meanwhile, in front of the data: --spare-header FILE keeps the header in a file until it is \
+             done; or `atrest key remove` makes room",
         ),
         false => failure,
     }

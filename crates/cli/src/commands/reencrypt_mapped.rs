@@ -83,12 +83,21 @@ pub fn reencrypt(args: &ReencryptArgs, mapping: &Mapping, output: &Output) -> Re
     let _lock = lock.ok_or_else(|| at(UnlockError::ReencryptionRuns.into()))?;
     let stop = Stop::on_signals()?;
     let given = Given::of(args, output)?;
+    let resumes = args.resume || args.resume_if_begun;
     if !is_marked(&locked) {
         match dm::left(mapping)? {
+            // Whoever decrypted it was killed when the mapping alone was left to close.
+            Left::Whole if resumes && plaintext_offset(luks2).is_some() => {
+                dm::close_deferred(&mapping.name)?;
+                return output.done(
+                    &json!({ "name": mapping.name, "reencryption": "done" }),
+                    &format!("{} is closed: all of it is plaintext", mapping.name),
+                );
+            }
             Left::Whole => {}
             // Its key is to come back first, and nothing of it was re-encrypted.
             Left::Suspended => return Err(DmError::Suspended { name: mapping.name.clone() }.into()),
-            Left::CutOff if args.resume || args.resume_if_begun => {
+            Left::CutOff if resumes => {
                 return settle(&given, mapping, luks2, devices, &stop, output);
             }
             Left::CutOff => return Err(at(cut_off())),
@@ -200,8 +209,14 @@ fn decrypt_over_header(
         // Where the header does not say that it has begun, the data is where it was.
         if LockedVolume::read(devices.header).is_ok_and(|now| !is_marked(&now)) {
             paused.go_on()?;
+            return Err(at(error.into()));
         }
-        return Err(at(error.into()));
+        return Err(at(Failure::from(error)).hint(format!(
+            "it has begun, and {} waits until `atrest reencrypt --resume --online {} --header {}` goes on with it",
+            mapping.name,
+            mapping.name,
+            header_path.display()
+        )));
     }
     let keys = [key];
     let read = Luks2::read(devices.header).map_err(|error| at(error.into()))?;
@@ -233,6 +248,14 @@ fn part(luks2: &Luks2, data: &Device, size: u64) -> Option<u64> {
     data_size(luks2, data).is_some_and(|all| size < all).then_some(size)
 }
 
+/// Where the plaintext begins, if there is nothing else.
+fn plaintext_offset(luks2: &Luks2) -> Option<u64> {
+    match luks2.metadata().segments() {
+        [only] if only.kind == SegmentKind::Linear => Some(only.offset),
+        _ => None,
+    }
+}
+
 /// Whoever re-encrypted it was killed when all was done but to let the mapping go on.
 fn settle(
     given: &Given,
@@ -242,10 +265,7 @@ fn settle(
     stop: &Stop,
     output: &Output,
 ) -> Result<(), Failure> {
-    let plaintext = match luks2.metadata().segments() {
-        [only] if only.kind == SegmentKind::Linear => Some(only.offset),
-        _ => None,
-    };
+    let plaintext = plaintext_offset(luks2);
     let volume = match plaintext {
         Some(media_offset) => {
             let len = mapping.sectors * 512;

@@ -12,7 +12,7 @@ use atrest_engine::{Access, FileDevice};
 use atrest_open::{Device, DeviceOpenError, MayBeWrongKey, Refused, try_keys};
 use atrest_probe::{FilesystemKind, Foreign, foreign};
 use atrest_secret::Passphrase;
-use atrest_volume::{LockedVolume, OpenError, is_uuid};
+use atrest_volume::{LockedVolume, OpenError, is_uuid, uuid_set_aside};
 
 use super::flash;
 use super::fresh::{self, Renewed};
@@ -112,28 +112,17 @@ pub fn forget_failed_writes(path: &Path) {
     let _ = File::open(path).and_then(|device| device.sync_all());
 }
 
-/// A volume of LUKS1 whose magic cryptsetup has changed while it re-encrypts it: the headers are in files, and so is how far it is.
-fn legacy_reencryption(device: &Device) -> Option<Failure> {
-    const MAGIC: [u8; 6] = *b"LUKS\xde\xad";
-    /// Where LUKS1 has its UUID, and how long that is at most.
-    const UUID: (u64, usize) = (168, 40);
-    let mut magic = [0; MAGIC.len()];
-    let mut uuid = [0; UUID.1];
+/// A volume of LUKS1 that is being re-encrypted while its header is in a file: ours, or several of cryptsetup's.
+pub fn set_aside(device: &Device) -> Option<Failure> {
     // What can't be read is told by whatever reads it next.
-    device.read_at(0, &mut magic).and_then(|()| device.read_at(UUID.0, &mut uuid)).ok()?;
-    if magic != MAGIC {
-        return None;
-    }
-    // intended: without a zero byte it is all of it.
-    let end = uuid.iter().position(|byte| *byte == 0).unwrap_or(uuid.len());
-    let uuid = std::str::from_utf8(&uuid[..end]).ok().filter(|uuid| is_uuid(uuid));
+    let uuid = uuid_set_aside(device).ok()??;
     // intended: of a UUID that is none the files can't be named.
-    let uuid = uuid.unwrap_or("UUID");
-    let what =
-        "it is a LUKS1 volume whose re-encryption by cryptsetup was interrupted; its headers are in files";
+    let uuid = if is_uuid(&uuid) { &uuid } else { "UUID" };
+    let path = device.path().display();
+    let what = "it is a LUKS1 volume whose re-encryption was interrupted; its header is in a file";
     Some(Failure::new(Code::Device, what).hint(format!(
-        "in the directory with LUKS-{uuid}.log, LUKS-{uuid}.org and LUKS-{uuid}.new, `cryptsetup reencrypt {}` finishes it",
-        device.path().display()
+        "`atrest reencrypt --resume --header FILE {path}` finishes what was begun with --spare-header FILE; in the directory with \
+         LUKS-{uuid}.log, LUKS-{uuid}.org and LUKS-{uuid}.new, `cryptsetup reencrypt {path}` finishes what cryptsetup began"
     )))
 }
 
@@ -153,7 +142,7 @@ pub fn no_header(error: OpenError, device: &Device) -> Failure {
     let failure = |what: &str, hint: &str| {
         Failure::new(Code::Device, format!("it is not a LUKS volume, nor encrypted flash: {what}")).hint(hint)
     };
-    if let Some(failure) = legacy_reencryption(device) {
+    if let Some(failure) = set_aside(device) {
         return failure;
     }
     let found = match foreign(device) {

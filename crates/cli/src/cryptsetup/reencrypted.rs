@@ -5,7 +5,7 @@ use std::path::Path;
 
 use atrest_engine::Access;
 use atrest_format::luks2::{ReencryptMode, Reencryption, Resilience};
-use atrest_volume::{LockedVolume, VolumeFormat};
+use atrest_volume::{LockedVolume, VolumeFormat, is_uuid, uuid_set_aside};
 
 use super::words::Request;
 use crate::commands::target::open_device;
@@ -29,6 +29,22 @@ pub fn is_luks1(request: &Request) -> bool {
         let was_luks1 = locked.luks2().is_some_and(|luks2| luks2.was_luks1());
         was_luks1 || matches!(locked.info().format, VolumeFormat::Luks1)
     })
+}
+
+/// Where the header of a volume of LUKS1 is kept if it has no room where it is: in this directory, where cryptsetup keeps such headers, too.
+pub fn spare_header(request: &Request) -> Option<String> {
+    if request.has("header") || request.has("decrypt") || request.has("reduce-device-size") {
+        return None;
+    }
+    let device = open_device(Path::new(request.operands.first()?), Access::ReadOnly).ok()?;
+    let uuid = match uuid_set_aside(&device).ok()? {
+        Some(uuid) => uuid,
+        None => match LockedVolume::read(&device).ok()? {
+            locked @ LockedVolume::Luks1(_) => locked.uuid().to_owned(),
+            LockedVolume::Luks2(_) => return None,
+        },
+    };
+    is_uuid(&uuid).then(|| format!("LUKS-{uuid}.header"))
 }
 
 /// The header that is meant, if there is one.

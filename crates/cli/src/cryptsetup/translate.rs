@@ -936,6 +936,9 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
             line.words(if resumes { &["--resume"] } else { &["--resume-if-begun"] });
             line.uses(&["resume-only", "decrypt"]);
             line.pass(if resumes { &["header"] } else { &["header", "decrypt", "init-only"] });
+            if let Some(spare) = reencrypted::spare_header(line.request) {
+                line.words(&["--spare-header", &spare]);
+            }
             if resumes {
                 // The header says it; whether it says something else was looked at before.
                 line.uses(&["resilience", "resilience-hash"]);

@@ -1,7 +1,10 @@
 //! A volume of LUKS1 that Debian's cryptsetup made is re-encrypted, under both names, and Debian's opens it again. It is one of LUKS2
 //! meanwhile, which either program goes on with.
 
+use atrest_testkit::Campaign;
+
 use crate::common::Scratch;
+use crate::common::kills::killed_at_writes;
 
 /// A volume `vol` of LUKS1 with the file `plain` in it, whose keyslots 0 and 3 open with `key` and `other`.
 fn stage(options: &str) -> (Scratch, String) {
@@ -98,6 +101,84 @@ fn a_keyslot_that_is_named_is_the_only_one_afterwards() {
     scratch.bash(&format!("{head}{script}")).ok();
 }
 
+/// Six more keyslots, that open with `key`: in front of the data is no room for a second place of each.
+const EIGHT: &str = "for slot in 1 2 4 5 6 7; do theirs luksAddKey -d key -S $slot --pbkdf-force-iterations 1000 vol key; done; cp vol full; ";
+/// What they have to do with each other afterwards.
+const ALL: &str = "all() { test $(theirs luksDump vol | grep -c 'Key Slot.*ENABLED') = 8; opens; theirs open --test-passphrase -S 7 -d key vol; same; }; ";
+
+#[test]
+fn eight_keyslots_of_luks1_are_made_anew_while_the_header_is_in_a_file() {
+    let (scratch, head) = stage("-s 512");
+    let script = "said() { for slot in 0 1 2 3 4 5 6 7; do if [ $slot = 3 ]; then cat other; else cat key; fi; echo; done | \
+            ./cryptsetup reencrypt -q $C \"$@\" vol; }; \
+        before=$(vk); said; all; test \"$before\" != \"$(vk)\"; ! ls LUKS-*; before=$(vk); \
+        said --keep-key --hash sha512; all; test \"$before\" = \"$(vk)\"; ! ls LUKS-*; \
+        said --init-only; test -e LUKS-*.header; if theirs isLuks vol; then exit 9; fi; \
+        test $(stat -c %a LUKS-*.header) = 600; \
+        mkdir elsewhere; cp vol begun; \
+        if (cd elsewhere; ../cryptsetup reencrypt -q -d ../key --resume-only ../vol) 2> message; then exit 9; fi; \
+        grep 'its header is in a file' message; cmp vol begun; \
+        $ATREST decrypt --quiet --key-file other --header LUKS-*.header vol out2; cmp plain out2; rm out2; \
+        ./cryptsetup reencrypt -q -d other --resume-only vol; all; ! ls LUKS-*; \
+        said -s 256 -c aes-cbc-essiv:sha256; all";
+    scratch.bash(&format!("{head}{EIGHT}{ALL}{script}")).ok();
+}
+
+/// What was interrupted is gone on with, and a file that has no use any more goes.
+#[test]
+fn a_header_in_a_file_goes_back_in_front_of_its_data() {
+    let (scratch, head) = stage("-s 512");
+    let script = "K='--key-file key --also-key-file other'; for slot in 1 2 4 5 6 7; do \
+            printf \"horse $slot\" > k$slot; chmod 600 k$slot; theirs luksAddKey -d key -S $slot --pbkdf-force-iterations 1000 vol k$slot; \
+            K=\"$K --also-key-file k$slot\"; done; cp vol full; \
+        all() { test $(theirs luksDump vol | grep -c 'Key Slot.*ENABLED') = 8; opens; \
+            for slot in 1 2 4 5 6 7; do theirs open --test-passphrase -S $slot -d k$slot vol; done; same; }; \
+        eight() { $ATREST reencrypt --quiet $K $C \"$@\" vol; }; spare='--spare-header kept'; \
+        if eight 2> message; then exit 9; fi; grep -e '--spare-header FILE' message; cmp vol full; \
+        eight $spare; all; test ! -e kept; \
+        cp full vol; eight $spare --init-only; cp kept begun; cp vol aside; \
+        if cmp -s full vol; then exit 9; fi; \
+        if eight 2> message; then exit 9; fi; grep 'its header is in a file' message; cmp vol aside; \
+        $ATREST reencrypt --quiet --resume --key-file k4 $spare vol; all; test ! -e kept; \
+        for later in full vol; do cp begun kept; cp $later later; \
+            if $ATREST reencrypt --resume --header kept --key-file k4 later 2> message; then exit 9; fi; \
+            grep 'or a later one' message; cmp $later later; done; \
+        cp begun kept; cp aside vol; $ATREST reencrypt --quiet --resume --header kept --key-file k4 vol; all; test ! -e kept; \
+        rm -f begun; echo other > kept; cp full vol; if eight $spare 2> message; then exit 9; fi; \
+        grep 'the file is there already' message; cmp vol full; echo other | cmp - kept; rm kept; \
+        theirs luksKillSlot -d key vol 7; theirs luksKillSlot -d key vol 6; theirs luksKillSlot -d key vol 5; \
+        theirs luksKillSlot -d key vol 4; theirs luksKillSlot -d key vol 2; \
+        K='--key-file key --also-key-file other --also-key-file k1'; eight --spare-header none/kept; opens; same";
+    scratch.bash(&format!("{head}{script}")).ok();
+    scratch
+        .atrest(&["reencrypt", "--spare-header", "a", "--header", "b", "vol"])
+        .fails(1, "cannot be used with");
+}
+
+#[test]
+fn a_kill_at_any_write_loses_nothing_of_a_volume_whose_header_is_in_a_file() {
+    let (scratch, head) = stage("-s 512");
+    let script = "for slot in 1 2; do printf \"horse $slot\" > k$slot; chmod 600 k$slot; \
+        theirs luksAddKey -d key -S $slot --pbkdf-force-iterations 1000 vol k$slot; done; cp vol full";
+    scratch.bash(&format!("{head}{script}")).ok();
+    let line = "reencrypt --quiet --key-file key --also-key-file other --also-key-file k1 --also-key-file k2 --spare-header kept \
+        --pbkdf-force-iterations 1000 --hotzone-size 1M vol";
+    let begin = || {
+        scratch.bash("rm -f kept; cp full vol").ok();
+    };
+    let every = if Campaign::is_full() { 1 } else { 9 };
+    let mut resumed = 0;
+    let kills = killed_at_writes(&scratch, line, every, begin, |at| {
+        let script = "if [ -e kept ]; then echo kept; $ATREST reencrypt --quiet --resume --header kept --key-file other vol 2> message || \
+            grep 'had not begun' message; test ! -e kept; fi; opens; same";
+        let looked = scratch.bash(&format!("{head}{script}"));
+        assert_eq!(looked.code, 0, "{at}: {}", looked.stderr);
+        resumed += usize::from(looked.stdout.starts_with("kept"));
+    });
+    println!("LUKS1, header in a file: {kills} kills, {resumed} resumed");
+    assert!(kills > 6 && resumed > 3, "{kills} {resumed}");
+}
+
 #[test]
 fn what_was_interrupted_is_gone_on_with_by_either_program_and_is_one_of_luks1_again() {
     let (scratch, head) = stage("-s 512");
@@ -152,7 +233,7 @@ fn what_luks1_does_not_have_is_refused_and_nothing_is_written() {
     scratch.bash("printf 'LUKS\\336\\255' | dd of=vol conv=notrunc status=none").ok();
     let before = scratch.read("vol");
     for command in ["reencrypt", "info", "ls"] {
-        scratch.atrest(&[command, "vol"]).fails(4, "re-encryption by cryptsetup was interrupted");
+        scratch.atrest(&[command, "vol"]).fails(4, "whose re-encryption was interrupted");
         assert!(scratch.read("vol") == before, "{command}");
     }
 }

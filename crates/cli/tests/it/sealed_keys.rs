@@ -5,6 +5,7 @@ use crate::common;
 use std::fs;
 
 use crate::common::Scratch;
+use crate::common::kills::killed_at_writes;
 use crate::common::sealed::{CHEAP, DATA, bytes, format, run, with_card};
 use atrest_device::{FlashDevice, FlashGeometry, TRUSTED_RECORD_LEN};
 use atrest_flash::FlashHeader;
@@ -171,26 +172,6 @@ fn a_header_of_before_is_refused_until_its_owner_takes_it() {
     assert!(bytes(&scratch, "store") != store);
 }
 
-/// Kills a command at each of its writes, and calls `look` after each.
-fn killed_everywhere(scratch: &Scratch, line: &str, mut begin: impl FnMut(), mut look: impl FnMut(&str)) {
-    const CALLS: [&str; 4] = ["fsync", "renameat", "pwrite64", "write"];
-    begin();
-    let traced = format!("strace -f -qq -s 0 -o trace -e trace={} $ATREST {line}", CALLS.join(","));
-    scratch.bash(&traced).ok();
-    let trace = fs::read_to_string(scratch.path("trace")).expect("the trace");
-    let mut kills = 0;
-    for call in CALLS {
-        for number in 1..=trace.matches(&format!(" {call}(")).count() {
-            begin();
-            let inject = format!("-e trace={call} -e inject={call}:signal=KILL:when={number}");
-            let ran = scratch.bash(&format!("strace -f -qq -o killed {inject} $ATREST {line}; echo $?"));
-            kills += usize::from(ran.stdout.ends_with("137\n"));
-            look(&format!("{call} {number}"));
-        }
-    }
-    assert!(kills > 6, "{line}: {kills} kills");
-}
-
 #[test]
 fn a_kill_at_any_write_of_a_change_leaves_a_volume_that_opens() {
     let scratch = with_two();
@@ -200,7 +181,8 @@ fn a_kill_at_any_write_of_a_change_leaves_a_volume_that_opens() {
         scratch.file("store", &before.1);
     };
     let mut removed = 0;
-    killed_everywhere(&scratch, "key remove --key-file two --store store card", begin, |at| {
+    let line = "key remove --key-file two --store store card";
+    let kills = killed_at_writes(&scratch, line, 1, begin, |at| {
         run(&scratch, "$ATREST ls $K card").ok();
         let two = scratch.atrest(&["ls", "--key-file", "two", "--store", "store", "card"]);
         assert!(two.code == 0 || two.stderr.contains("wrong passphrase"), "{at}: {}", two.stderr);
@@ -213,7 +195,7 @@ fn a_kill_at_any_write_of_a_change_leaves_a_volume_that_opens() {
         put_header(&scratch, &before.0);
         scratch.atrest(&["ls", "--key-file", "two", "--store", "store", "card"]).fails(4, OLDER);
     });
-    assert!(removed > 2, "{removed}");
+    assert!(removed > 2 && kills > 6, "{removed} {kills}");
 }
 
 #[test]
@@ -279,7 +261,7 @@ fn a_hand_over_that_is_killed_anywhere_leaves_one_store_and_is_finished_by_the_n
     };
     let line = "hand-over --key-file key card --store store --to new";
     let (mut with_old, mut with_new) = (0, 0);
-    killed_everywhere(&scratch, line, begin, |at| {
+    killed_at_writes(&scratch, line, 1, begin, |at| {
         let opens = |store: &str| scratch.atrest(&["ls", "--key-file", "two", "--store", store, "card"]).code;
         match (opens("store"), opens("new")) {
             (0, 4) => with_old += 1,

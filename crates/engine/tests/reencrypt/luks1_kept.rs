@@ -2,7 +2,7 @@
 //! at any write, one of the two headers counts and opens with every passphrase; resumed, it is a volume of LUKS1 again.
 
 use atrest_engine::reencrypt::{Luks1Error, begin_kept, begin_luks1, end_kept, keep_luks1};
-use atrest_volume::{ConvertError, Front, LockedVolume, Obstacle, VolumeFormat, convert, front};
+use atrest_volume::{ConvertError, Front, LockedVolume, Obstacle, VolumeFormat, convert, front, set_aside};
 
 use super::luks1::{
     BYTES, Case, OFFSET, check, check_by_debian, opened, options_of, passphrase_of, small_zones, volume,
@@ -199,6 +199,20 @@ fn a_header_in_a_file_counts_for_its_own_volume_alone() {
         assert_eq!(end_kept(media, &kept).map(drop), Err(ConvertError::Cannot(Obstacle::Front)));
         assert!(media.image() == before, "it was written to");
     }
+    // A file of before a re-encryption that is done: its data would be encrypted twice.
+    let case = CASES[2];
+    let (rekeyed, _) = with_file(case, &mut Random::new(19));
+    keep(&rekeyed, case).expect("there is room in the file");
+    let (front_of, file) = windows(&rekeyed);
+    given(case, |given| drop(begin_kept(&front_of, &file, given, &options_of(case)).expect("it begins")));
+    let stale = FaultDevice::new(rekeyed.image()[OFFSET as usize + BYTES..].to_vec());
+    resume(&rekeyed, case);
+    let before = rekeyed.image();
+    let locked = LockedVolume::read(&stale).expect("a header in the file");
+    let begun = locked.luks2().expect("of LUKS2");
+    assert_eq!(front(&front_of, begun), Ok(Front::Counts));
+    assert_eq!(set_aside(&front_of, begun), Err(ConvertError::Cannot(Obstacle::Front)));
+    assert!(rekeyed.image() == before, "it was written to");
     // What counts is not written over.
     let (data, kept) = windows(&device);
     let before = device.image();

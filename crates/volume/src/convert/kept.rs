@@ -83,13 +83,14 @@ pub fn front(device: &dyn Media, kept: &Luks2) -> Result<Front, DeviceError> {
 /// Lets the header in `kept` count in place of the one in front of the data. Does nothing if it does already.
 ///
 /// # Errors
-/// [`Obstacle::Front`] if the header in front of the data is another one, and [`ConvertError::Change`] if the device fails.
+/// [`Obstacle::Front`] if the header in front of the data is another one, or counts although `kept` has begun; and [`ConvertError::Change`] if the device fails.
 pub fn set_aside(device: &dyn Media, kept: &Luks2) -> Result<(), ConvertError> {
     let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
     match front(device, kept)? {
         Front::SetAside => return Ok(()),
-        Front::Counts => {}
-        Front::Other => return Err(Obstacle::Front.into()),
+        // One that has begun was set aside before: what counts now is of a later time.
+        Front::Counts if kept.metadata().config().requirements.is_empty() => {}
+        Front::Counts | Front::Other => return Err(Obstacle::Front.into()),
     }
     let mut sector = [0; SECTOR];
     device.read_at(0, &mut sector)?;

@@ -118,7 +118,7 @@ pub enum Obstacle {
     Texts,
     /// The header requires something that the other version knows nothing of.
     Requirements,
-    /// In front of the data is no header of this volume.
+    /// In front of the data is no header of this volume, or one of a later time.
     Front,
     /// There is no room for a keyslot area that would have to move, or for all eight of them.
     NoRoom,
@@ -157,7 +157,7 @@ impl fmt::Display for Obstacle {
             Self::Tokens => f.write_str("LUKS1 has no tokens"),
             Self::Texts => f.write_str("LUKS1 has no label, no subsystem and no persistent flags"),
             Self::Requirements => f.write_str("the header requires what LUKS1 knows nothing of"),
-            Self::Front => f.write_str("in front of the data is no header of this volume"),
+            Self::Front => f.write_str("in front of the data is no header of this volume, or a later one"),
             Self::NoRoom => f.write_str("there is no room for the keyslot areas between header and data"),
         }
     }

@@ -1,6 +1,7 @@
 //! Runs the real binary in a scratch directory of its own; see tests/README.md.
 #![allow(dead_code)]
 
+pub mod kills;
 pub mod luks2;
 pub mod sealed;
 pub mod terminal;
