@@ -205,7 +205,8 @@ for way in --init-only ""; do
     echo 3 > /proc/sys/vm/drop_caches
     [ "$(head -c "$size" $device | sha256sum)" = "$sum" ] || fail "$name: not decrypted"
 done
-# The head is the last zone. Where it could not be written, the mapping can be closed; who opens it then completes it, and has no mapping.
+# The head is the last zone. Where it can't be written, the mapping can be closed; who is killed there leaves what the next one completes,
+# and that has no mapping.
 rm -f /tmp/header
 cryptsetup luksFormat -q --type luks2 $cost $small --offset 8192 $device /share/key > /tmp/out 2>&1 || fail "$name: not made"
 cryptsetup open --key-file /share/key $device volume
@@ -216,6 +217,20 @@ $ours reencrypt -q $header --key-file /share/key $device > /tmp/out 2>&1 && fail
 $ours status volume $header | grep -q "reencryption:  in-progress" || fail "$name: no mapping of LUKS2 any more"
 $ours close volume > /tmp/out 2>&1 || fail "$name: not closed"
 whole | below
+cp /tmp/header /tmp/saved-header
+dd if=$device of=/tmp/saved-data bs=1M 2> /dev/null
+wait=0
+until $atrest info /tmp/header | grep "in progress" | grep -qv "between two zones"; do
+    wait=$((wait + 1))
+    [ $wait -lt 60 ] || fail "$name: never killed while the head was written"
+    cp /tmp/saved-header /tmp/header
+    dd if=/tmp/saved-data of=$device bs=1M conv=fsync 2> /dev/null
+    $ours reencrypt -q --resume-only $header --key-file /share/key $device > /tmp/out 2>&1 &
+    process=$!
+    sleep 0.$((100 + wait * 29 % 900))
+    kill -9 $process 2> /dev/null
+    wait $process 2> /dev/null || true
+done
 $ours open --key-file /share/key $header $device volume > /tmp/out 2>&1 && fail "$name: plaintext is mapped"
 grep -q "all of it is plaintext" /tmp/out || fail "$name: not told that it is plaintext"
 echo 3 > /proc/sys/vm/drop_caches
@@ -270,9 +285,9 @@ echo "writer: $(wc -l < /tmp/written) blocks"
 make
 begun $ours
 uuid=$(cryptsetup luksUUID $device)
-busybox flock -x "/run/cryptsetup/LN_LUKS2-reencryption-$uuid" sleep 1000 &
+/share/flock -x "/run/cryptsetup/LN_LUKS2-reencryption-$uuid" sleep 1000 &
 holder=$!
-while busybox flock -n -x "/run/cryptsetup/LN_LUKS2-reencryption-$uuid" true; do sleep 0.05; done
+while /share/flock -n -x "/run/cryptsetup/LN_LUKS2-reencryption-$uuid" true; do sleep 0.05; done
 status=0
 $atrest open $device --dm volume --key-file /share/key > /tmp/out 2>&1 || status=$?
 [ $status = 5 ] && grep -q "another process is re-encrypting" /tmp/out || fail "opened beside a re-encryption: $status"

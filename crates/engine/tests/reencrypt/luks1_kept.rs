@@ -2,7 +2,9 @@
 //! at any write, one of the two headers counts and opens with every passphrase; resumed, it is a volume of LUKS1 again.
 
 use atrest_engine::reencrypt::{Luks1Error, begin_kept, begin_luks1, end_kept, keep_luks1};
-use atrest_volume::{ConvertError, Front, LockedVolume, Obstacle, VolumeFormat, convert, front, set_aside};
+use atrest_volume::{
+    ConvertError, Front, LockedVolume, Obstacle, VolumeFormat, convert, front, set_aside, uuid_set_aside,
+};
 
 use super::luks1::{
     BYTES, Case, OFFSET, check, check_by_debian, opened, options_of, passphrase_of, small_zones, volume,
@@ -191,7 +193,15 @@ fn a_header_in_a_file_counts_for_its_own_volume_alone() {
     image[132] ^= 1;
     let rekeyed = FaultDevice::new(image);
     let none = FaultDevice::zeroed(OFFSET as usize + BYTES);
-    for media in [&other, &rekeyed, &none] {
+    // Another volume whose header is in a file, too.
+    let mut image = other.image();
+    image[..6].copy_from_slice(b"LUKS\xde\xad");
+    let others = FaultDevice::new(image);
+    assert_eq!(
+        uuid_set_aside(&others),
+        Ok(Some(LockedVolume::read(&other).expect("a header").uuid().to_owned()))
+    );
+    for media in [&other, &others, &rekeyed, &none] {
         let before = media.image();
         assert_eq!(front(media, luks2), Ok(Front::Other));
         let refused = given(ALL, |given| begin_kept(media, &kept, given, &options_of(ALL)).map(drop));

@@ -4,6 +4,7 @@ use std::fs;
 
 use atrest_testkit::atrest::{binary, write_key};
 use atrest_testkit::kernel::Kernel;
+use atrest_testkit::oracle::tool;
 use atrest_testkit::{Campaign, Random, Scratch};
 
 use super::put_programs;
@@ -18,7 +19,7 @@ const WHOLE: (u32, u32) = (60, 16);
 fn a_mapping_follows_the_reencryption_of_its_volume_as_with_cryptsetup() {
     let share = Scratch::new();
     write_key(share.as_path(), "key", &Random::new(8).bytes(64));
-    put_programs(&share, &[("atrest", binary())]);
+    put_programs(&share, &[("atrest", binary()), ("flock", tool("flock"))]);
     let kinds = Campaign::matrix("kinds of re-encryption that a mapping follows", 1).chosen(&KINDS);
     let lines: String = kinds.iter().map(|kind| format!("{kind} {kind}\n")).collect();
     fs::write(share.path("rewritten"), lines).expect("write the list");
