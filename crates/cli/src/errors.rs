@@ -271,6 +271,7 @@ impl From<UnlockError> for Failure {
             }
             UnlockError::Superblock(_) | UnlockError::OtherIntegrity { .. } => Self::new(Code::Device, error)
                 .hint("the place where the tags are has been overwritten; without it the data can't be read"),
+            UnlockError::NotItsFront => Self::new(Code::Device, error).hint(NOT_ITS_FRONT),
             UnlockError::ReencryptionRuns => Self::new(Code::Busy, error)
                 .hint("wait for it, or stop it; `atrest open` can be tried again then"),
             UnlockError::ReencryptionInProgress => {
@@ -433,6 +434,9 @@ impl From<IntegrityError> for Failure {
     }
 }
 
+/// Of a header in a file, and what is in front of the data.
+const NOT_ITS_FRONT: &str = "is it the right device? keep the file, unless the volume opens without --header";
+
 impl From<ConvertError> for Failure {
     fn from(error: ConvertError) -> Self {
         match error {
@@ -440,8 +444,8 @@ impl From<ConvertError> for Failure {
             ConvertError::Cannot(Obstacle::Damaged) => {
                 Self::new(Code::Device, error).hint("`atrest repair` rewrites it from the other one")
             }
-            ConvertError::Cannot(Obstacle::Front) => {
-                Self::new(Code::Device, error).hint("the file of a re-encryption that is done has no use any more: remove it")
+            ConvertError::Cannot(Obstacle::OtherFront | Obstacle::LaterFront) => {
+                Self::new(Code::Device, error).hint(NOT_ITS_FRONT)
             }
             ConvertError::Cannot(Obstacle::NoRoom) => {
                 Self::parameters(error).hint("remove a keyslot, of the numbers 0 to 5, with `atrest key remove` first")

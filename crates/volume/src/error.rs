@@ -130,6 +130,8 @@ pub enum UnlockError {
     SealedElsewhere,
     /// A re-encryption is in progress or was interrupted; it has to be finished first.
     ReencryptionInProgress,
+    /// The header lies in a file, and does not count: the one that it was made of is not set aside in front of the data.
+    NotItsFront,
     /// Another process goes on with the re-encryption of the volume at this moment, or has it open as it is until that goes on.
     ReencryptionRuns,
     /// The volume is authenticated: its data units have tags, which a re-encryption does not make.
@@ -495,6 +497,9 @@ impl fmt::Display for UnlockError {
             Self::SealedElsewhere => {
                 f.write_str("the header is that of a sealed volume, whose data lies in a store beside it")
             }
+            Self::NotItsFront => f.write_str(
+                "this header does not count: the one that it was made of is not in front of the data, or still counts itself",
+            ),
             Self::ReencryptionRuns => f.write_str("another process is re-encrypting the volume"),
             Self::ReencryptionInProgress => {
                 f.write_str("a re-encryption is not finished; the volume can be opened when it is")

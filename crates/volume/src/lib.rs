@@ -75,8 +75,8 @@ mod wiped;
 
 pub use atrest_secret::{Passphrase, VolumeKey};
 pub use convert::{
-    ConvertError, Front, Obstacle, convert, convert_meanwhile, export_meanwhile, front, import, set_aside,
-    uuid_set_aside,
+    ConvertError, Front, Obstacle, convert, convert_meanwhile, durable_front, export_meanwhile, front,
+    import, set_aside, uuid_set_aside,
 };
 pub use detect::{LockedVolume, format, header_backup, header_restore, repair};
 pub use error::{ChangeError, FormatError, OpenError, OptionError, UnlockError};

@@ -669,6 +669,9 @@ fn begin<'a>(
 
 /// What is encrypted already stays as it is.
 fn refuse_volumes(data: &Device, path: &Path) -> Result<(), Failure> {
+    if let Some(failure) = set_aside(data) {
+        return Err(failure.at(path));
+    }
     match LockedVolume::read(data) {
         Err(OpenError::NotLuks) => Ok(()),
         Ok(locked) if locked.info().requirements.iter().any(|name| name.contains("reencrypt")) => {
@@ -721,9 +724,6 @@ fn resume(
                 .at(path)
                 .hint("nothing is lost: start it again without --resume")),
         };
-    }
-    if luks2.is_kept() {
-        atrest_volume::set_aside(data, luks2).map_err(|error| Failure::from(error).at(path))?;
     }
     let stop = Stop::on_signals()?;
     let mut rewriting = given.with(path, output, |keys| luks2.resume_reencryption_with(devices, keys))?;

@@ -3,20 +3,22 @@
 use std::fs;
 use std::path::Path;
 
-use atrest_device::{BlockDevice, Media};
+use atrest_device::{BlockDevice, DeviceError, Media};
 use atrest_engine::reencrypt::{
     KEPT_SIZE, Luks1Error, begin_kept, begin_luks1, end_kept, end_luks1, keep_luks1,
 };
-use atrest_engine::{Access, NewFile};
+use atrest_engine::{Access, FileDevice, NewFile};
 use atrest_open::Device;
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::Luks2;
 use atrest_volume::luks2::reencrypt::{ReencryptError, ReencryptOptions};
-use atrest_volume::{ChangeError, ConvertError, Front, LockedVolume, Obstacle, PbkdfKind, front};
+use atrest_volume::{
+    ChangeError, ConvertError, Front, LockedVolume, Obstacle, PbkdfKind, durable_front, front,
+};
 use serde_json::json;
 
 use super::bulk::Stop;
-use super::reencrypt::{begun_only, confirm, passphrases, reencrypt_options, rewrite};
+use super::reencrypt::{begun_only, confirm, is_marked, passphrases, reencrypt_options, rewrite};
 use super::target::open_device;
 use crate::args::reencrypt::ReencryptArgs;
 use crate::failure::{Code, Failure};
@@ -62,7 +64,7 @@ pub fn reencrypt(
     let mut begun = begin_luks1(data, header.map(|header| header as &dyn Media), &given, &options);
     let kept = match (&begun, &args.spare_header) {
         (Err(error), Some(spare)) if is_for_room(error) => {
-            Some(keep(data, spare, &given, &options).map_err(|error| error.at(path))?)
+            Some(keep(data, spare, &given, &options, output).map_err(|error| error.at(path))?)
         }
         _ => None,
     };
@@ -74,10 +76,11 @@ pub fn reencrypt(
     let mut rewriting = match begun {
         Ok(rewriting) => rewriting,
         Err(error) => {
-            if kept.is_some() {
-                end(data, header, path)?;
-            }
-            return Err(not_begun(error).at(path));
+            let failure = not_begun(error).at(path);
+            return Err(match &kept {
+                Some(kept) => given_up(failure, data, kept, path),
+                None => failure,
+            });
         }
     };
     if args.init_only {
@@ -114,12 +117,31 @@ fn keep(
     spare: &Path,
     given: &[(&Passphrase, Option<u32>)],
     options: &ReencryptOptions,
+    output: &Output,
 ) -> Result<Device, Failure> {
     let failed = |error| Failure::from(error).at(spare);
     let file = NewFile::create(spare, KEPT_SIZE).map_err(failed)?;
+    fill(file.device()).map_err(failed)?;
     keep_luks1(data, file.device(), given, options).map_err(not_begun)?;
     file.appear().map_err(failed)?;
+    let what =
+        format!("until it is done nothing can be read without {}: the header is there", spare.display());
+    output.note(what);
     open_device(spare, Access::ReadWriteExclusive)
+}
+
+/// It did not begin, and the header is in front of the data again, if that can be.
+fn given_up(failure: Failure, data: &Device, kept: &Device, path: &Path) -> Failure {
+    let begun = LockedVolume::read(kept).is_ok_and(|locked| is_marked(&locked));
+    match begun {
+        false if end(data, Some(kept), path).is_ok() => failure,
+        _ => failure.hint(format!(
+            "the header is in {}: `atrest reencrypt --resume --header {} {}`",
+            kept.path().display(),
+            kept.path().display(),
+            path.display()
+        )),
+    }
 }
 
 /// Makes it one of LUKS1 again. A header in a file goes back in front of the data.
@@ -129,9 +151,10 @@ pub fn end(data: &Device, header: Option<&Device>, path: &Path) -> Result<(), Fa
     match locked.luks2() {
         Some(luks2) if luks2.is_kept() => {
             end_in_front(data, luks2, header).map_err(|error| {
-                let what = format!(
-                    "no re-encryption is under way, and the volume can be used with this header: {error}"
-                );
+                if error == ConvertError::Cannot(Obstacle::OtherFront) {
+                    return Failure::from(error).at(header.path());
+                }
+                let what = format!("the header does not go back in front of the data: {error}");
                 let again = format!(
                     "`atrest reencrypt --resume --header {} {}` tries again",
                     header.path().display(),
@@ -147,25 +170,39 @@ pub fn end(data: &Device, header: Option<&Device>, path: &Path) -> Result<(), Fa
 
 fn end_in_front(data: &Device, luks2: &Luks2, kept: &Device) -> Result<(), ConvertError> {
     match front(data, luks2)? {
-        // It had not begun, or the header is there already.
-        Front::Counts => Ok(()),
         Front::SetAside => end_kept(data, kept).map(drop),
-        Front::Other => Err(Obstacle::Front.into()),
+        // It had not begun, or the header is there already: on the media, too, and not in a cache alone.
+        found @ (Front::Exported | Front::PutBack) if durable_front(data, luks2)? == found => Ok(()),
+        Front::Exported | Front::PutBack | Front::Other => Err(Obstacle::OtherFront.into()),
     }
+}
+
+/// Takes the room for the file now. Later a full disk would be an error in the middle.
+fn fill(file: &FileDevice) -> Result<(), DeviceError> {
+    file.write_at(0, &vec![0; KEPT_SIZE as usize])
 }
 
 /// Removes a file that has keyslots and no use. Its name goes first: half of it would be no header, and say nothing.
 fn remove(kept: &Device) -> Result<(), Failure> {
     let path = kept.path();
+    let failed = |error: &dyn std::fmt::Display| {
+        let what = format!(
+            "all is done, and the header is in front of the data; but this file is not removed: {error}"
+        );
+        Failure::new(Code::Device, what).at(path)
+    };
     // Who gave it a device keeps that.
     if path.is_file() {
-        fs::remove_file(path).map_err(|error| {
-            Failure::new(Code::Device, format!("all is done, and the file can't be removed: {error}"))
-                .at(path)
-        })?;
+        fs::remove_file(path).map_err(|error| failed(&error))?;
+        // intended: a name without a directory is in this one.
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(|error| failed(&error))?;
     }
-    let wiped = kept.write_zeroes(0, kept.size()).and_then(|()| kept.flush());
-    wiped.map_err(|error| Failure::from(error).at(path))
+    let wiped = kept.write_zeroes(0, KEPT_SIZE.min(kept.size())).and_then(|()| kept.flush());
+    wiped.map_err(|error| failed(&error))
 }
 
 fn end_where_it_is(header: &dyn Media, path: &Path) -> Result<(), Failure> {

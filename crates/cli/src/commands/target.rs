@@ -121,8 +121,9 @@ pub fn set_aside(device: &Device) -> Option<Failure> {
     let path = device.path().display();
     let what = "it is a LUKS1 volume whose re-encryption was interrupted; its header is in a file";
     Some(Failure::new(Code::Device, what).hint(format!(
-        "`atrest reencrypt --resume --header FILE {path}` finishes what was begun with --spare-header FILE; in the directory with \
-         LUKS-{uuid}.log, LUKS-{uuid}.org and LUKS-{uuid}.new, `cryptsetup reencrypt {path}` finishes what cryptsetup began"
+        "`atrest reencrypt --resume --header FILE {path}` finishes what this program began: FILE is that of --spare-header, or \
+         LUKS-{uuid}.header; in the directory with LUKS-{uuid}.log, LUKS-{uuid}.org and LUKS-{uuid}.new, `cryptsetup reencrypt {path}` \
+         finishes what cryptsetup began"
     )))
 }
 

@@ -65,7 +65,7 @@ pub const AREA_ALIGNMENT: u64 = 4096;
 pub const MAX_ARGON2_MEMORY_KIB: u32 = 4 << 20;
 /// Most lanes that an Argon2 keyslot may ask for. cryptsetup writes at most 4.
 pub const MAX_ARGON2_LANES: u32 = 64;
-/// Type of a token of a header that lies in a file while a volume of LUKS1 is re-encrypted. Its keyslots may have more room than there is in
+/// How the type of a token begins of a header that lies in a file while a volume of LUKS1 is re-encrypted. Its keyslots may have more room than there is in
 /// front of the data.
 pub const HEADER_IN_FILE: &str = "atrest-luks1-in-front";
 

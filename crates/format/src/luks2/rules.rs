@@ -121,7 +121,7 @@ fn segments(metadata: &Metadata) -> Result<(), HeaderError> {
 
 /// Data at offset 0 means a detached header, which has no data behind it. So has one that says that it lies in a file.
 fn data_start(metadata: &Metadata) -> Result<(), HeaderError> {
-    if metadata.tokens().iter().any(|token| token.kind == HEADER_IN_FILE) {
+    if metadata.tokens().iter().any(|token| token.kind.starts_with(HEADER_IN_FILE)) {
         return Ok(());
     }
     let crypt = metadata.segments().iter().filter(|s| matches!(s.kind, SegmentKind::Crypt { .. }));

@@ -2,8 +2,10 @@
 //! number that it had. A re-encryption lets tokens follow the keyslots, so that each gets its number back.
 
 use atrest_format::luks2::{HEADER_IN_FILE, HeaderError, Metadata, Token};
-use atrest_keyslot::luks1::SLOTS;
+use atrest_kdf::{Hash, digest};
+use atrest_keyslot::luks1::{HEADER_LEN, SLOTS};
 
+use super::SECTOR;
 use crate::luks2::Luks2;
 
 /// Type of such a token, with the number behind it.
@@ -12,7 +14,7 @@ const KIND: &str = "atrest-luks1-";
 impl Luks2 {
     /// Whether it is a volume of LUKS1 whose header is one of LUKS2 for the time of a re-encryption.
     pub fn was_luks1(&self) -> bool {
-        self.metadata().tokens().iter().any(|token| number_in(token).is_some())
+        self.metadata().tokens().iter().any(is_marker)
     }
 
     /// Whether the header is in a file for that time, and goes back in front of the data.
@@ -33,13 +35,54 @@ pub(super) fn is_marker(token: &Token) -> bool {
 
 /// Whether a token is that of a header in a file.
 pub(super) fn is_kept(token: &Token) -> bool {
-    token.kind == HEADER_IN_FILE
+    token.kind.starts_with(HEADER_IN_FILE)
 }
 
-/// With the token of a header in a file.
-pub(super) fn kept(metadata: Metadata) -> Result<Metadata, HeaderError> {
+/// With the token of a header in a file, which says of which header in front of the data it was made.
+pub(super) fn kept(metadata: Metadata, of: &[u8; HEADER_LEN]) -> Result<Metadata, HeaderError> {
+    let Exported { first_sector, all } = Exported::of(of);
+    let kind = format!("{HEADER_IN_FILE}-{first_sector}-{all}");
     // Those of keyslots have their numbers.
-    metadata.with_token(SLOTS as u32, &format!(r#"{{"type":"{HEADER_IN_FILE}","keyslots":[]}}"#))
+    metadata.with_token(SLOTS as u32, &format!(r#"{{"type":"{kind}","keyslots":[]}}"#))
+}
+
+/// What the token of a header in a file tells of the header in front of the data: SHA-256 of its first sector, and of all of it.
+pub(super) struct Exported {
+    first_sector: String,
+    all: String,
+}
+
+impl Exported {
+    fn of(header: &[u8; HEADER_LEN]) -> Self {
+        Self { first_sector: sha256(header.iter().take(SECTOR)), all: sha256(header.iter()) }
+    }
+
+    /// Whether it was this header.
+    pub(super) fn is_of(&self, header: &[u8; HEADER_LEN]) -> bool {
+        self.all == Self::of(header).all
+    }
+
+    /// Whether it was one with this first sector.
+    pub(super) fn is_of_its_first_sector(&self, header: &[u8; HEADER_LEN]) -> bool {
+        self.first_sector == Self::of(header).first_sector
+    }
+}
+
+/// In lower hexadecimal digits.
+fn sha256<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
+    let bytes: Vec<u8> = bytes.copied().collect();
+    let mut out = [0; 32];
+    digest(Hash::Sha256, &[&bytes], &mut out);
+    out.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What the token of a header in a file tells.
+pub(super) fn exported(metadata: &Metadata) -> Option<Exported> {
+    metadata.tokens().iter().find_map(|token| {
+        let (first_sector, all) =
+            token.kind.strip_prefix(HEADER_IN_FILE)?.strip_prefix('-')?.split_once('-')?;
+        Some(Exported { first_sector: first_sector.into(), all: all.into() })
+    })
 }
 
 /// With a token for each keyslot.

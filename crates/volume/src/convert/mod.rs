@@ -26,7 +26,7 @@ use crate::detect::version;
 use crate::lock::MetadataLock;
 use crate::{ChangeError, LockedVolume, OpenError, VolumeFormat};
 
-pub use kept::{Front, export_meanwhile, front, import, set_aside, uuid_set_aside};
+pub use kept::{Front, durable_front, export_meanwhile, front, import, set_aside, uuid_set_aside};
 
 /// Bytes of the first sector, which says which version of LUKS a header is of.
 const SECTOR: usize = 512;
@@ -118,8 +118,12 @@ pub enum Obstacle {
     Texts,
     /// The header requires something that the other version knows nothing of.
     Requirements,
-    /// In front of the data is no header of this volume, or one of a later time.
-    Front,
+    /// The header lies in a file already, and its data elsewhere.
+    Detached,
+    /// In front of the data is no header of which the one in a file was made.
+    OtherFront,
+    /// The header in front of the data counts, and is of a later time than the one in a file.
+    LaterFront,
     /// There is no room for a keyslot area that would have to move, or for all eight of them.
     NoRoom,
 }
@@ -157,7 +161,13 @@ impl fmt::Display for Obstacle {
             Self::Tokens => f.write_str("LUKS1 has no tokens"),
             Self::Texts => f.write_str("LUKS1 has no label, no subsystem and no persistent flags"),
             Self::Requirements => f.write_str("the header requires what LUKS1 knows nothing of"),
-            Self::Front => f.write_str("in front of the data is no header of this volume, or a later one"),
+            Self::Detached => f.write_str("the header lies in a file already"),
+            Self::OtherFront => {
+                f.write_str("in front of the data is not the header of which this one was made")
+            }
+            Self::LaterFront => {
+                f.write_str("the header in front of the data counts, and is newer than this one")
+            }
             Self::NoRoom => f.write_str("there is no room for the keyslot areas between header and data"),
         }
     }

@@ -7,7 +7,7 @@ use atrest_format::luks2::{
     Digest, DigestKind, HEADER_SIZES, Header as Header2, Kdf, Keyslot, KeyslotKind, MAX_KEYSLOTS_SIZE,
     Metadata, Priority, Segment, SegmentKind, SegmentSize, area_size,
 };
-use atrest_keyslot::luks1::{Header, SLOTS};
+use atrest_keyslot::luks1::{HEADER_LEN, Header, SLOTS};
 
 use super::{ConvertError, Obstacle, SECTOR, marker};
 use crate::luks1::media as media1;
@@ -67,15 +67,17 @@ pub fn to_luks2(device: &dyn Media, meanwhile: bool) -> Result<(), ConvertError>
 pub fn copy_to_luks2(from: &dyn Media, to: &dyn Media) -> Result<(), ConvertError> {
     let old = media1::read_header(from)?;
     if old.data_sector() == 0 {
-        return Err(Obstacle::Front.into());
+        return Err(Obstacle::Detached.into());
     }
+    let mut bytes = [0; HEADER_LEN];
+    from.read_at(0, &mut bytes)?;
     let end = DETACHED_END.min(to.size()) & !(AREA_ALIGNMENT - 1);
     let len = area_size(key_len(&old)?);
     let mut places = [None; SLOTS];
     let mut at = HEADERS;
     for (slot, place) in places.iter_mut().enumerate().filter(|(slot, _)| old.is_in_use(*slot)) {
-        let (offset, bytes) = old.area(slot).ok_or(Obstacle::NoRoom)?;
-        let mut area = vec![0; bytes];
+        let (offset, bytes_in_area) = old.area(slot).ok_or(Obstacle::NoRoom)?;
+        let mut area = vec![0; bytes_in_area];
         from.read_at(offset, &mut area)?;
         to.write_at(at, &area)?;
         *place = Some(at);
@@ -86,7 +88,7 @@ pub fn copy_to_luks2(from: &dyn Media, to: &dyn Media) -> Result<(), ConvertErro
         return Err(Obstacle::NoRoom.into());
     }
     let metadata = metadata(&old, end, &|slot| places.get(slot).copied().flatten())?;
-    let metadata = with_data_at(&marker::kept(marker::marked(metadata)?)?, data_offset(&old))?;
+    let metadata = with_data_at(&marker::kept(marker::marked(metadata)?, &bytes)?, data_offset(&old))?;
     let header = Header2 { binary: binary(&old), metadata };
     session::check_fits(&header.metadata, &header.binary)?;
     media::write_copy(to, &header, CopyKind::Secondary)?;

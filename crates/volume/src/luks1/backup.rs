@@ -97,6 +97,8 @@ fn check_same_volume(device: &dyn Media, backup: &Header) -> Result<(), ChangeEr
         Err(OpenError::Device(error)) => return Err(ChangeError::Device(error)),
         // A LUKS2 header, say, is another volume's.
         Err(OpenError::UnknownVersion { .. }) => return Err(ChangeError::BackupOfAnotherVolume),
+        // Its header is in a file meanwhile, and this one would count in the middle of a re-encryption.
+        Err(_) if crate::uuid_set_aside(device)?.is_some() => return Err(ChangeError::BackupOfAnotherVolume),
         Err(_) => return Ok(()),
     };
     if present.uuid() != backup.uuid() {

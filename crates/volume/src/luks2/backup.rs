@@ -50,6 +50,9 @@ pub fn header_restore(header: &dyn Media, backup: &[u8], options: RestoreOptions
         Err(_) if !options.replace_other && crate::detect::version(header) == Some(1) => {
             return Err(ChangeError::BackupOfAnotherVolume);
         }
+        Err(_) if !options.replace_other && crate::uuid_set_aside(header)?.is_some() => {
+            return Err(ChangeError::BackupOfAnotherVolume);
+        }
         // Nothing readable is there: that is what backups are for.
         Err(_) => None,
     };

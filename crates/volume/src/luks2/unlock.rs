@@ -12,6 +12,7 @@ use atrest_secret::Locked;
 use super::authenticated::{self, Authentication};
 use super::pin::PinError;
 use super::{Luks2, keyslot};
+use crate::convert::{Front, front};
 use crate::data_mapper::data_mapper;
 use crate::lock::MetadataLock;
 use crate::{
@@ -179,6 +180,7 @@ impl Luks2 {
     /// # Errors
     /// [`UnlockError::DataOverHeader`] if one does.
     pub fn check_place(&self, devices: Devices<'_>) -> Result<(), UnlockError> {
+        self.check_counts(devices)?;
         let here = |segment: &&FormatSegment| {
             !segment.is_backup() && !matches!(segment.kind, SegmentKind::Sealed { .. })
         };
@@ -186,6 +188,15 @@ impl Luks2 {
             devices.check_apart(self.header_size(), segment.offset, run(segment, devices.data.size()))?;
         }
         Ok(())
+    }
+
+    /// Checks that this header counts, if it lies in a file while the volume's own is set aside: an older one would have the data encrypted
+    /// twice.
+    pub(super) fn check_counts(&self, devices: Devices<'_>) -> Result<(), UnlockError> {
+        match !self.is_kept() || front(devices.data, self)? == Front::SetAside {
+            true => Ok(()),
+            false => Err(UnlockError::NotItsFront),
+        }
     }
 
     /// Checks that `key` is the key of the data.

@@ -128,6 +128,7 @@ impl Luks2 {
         if requirements.iter().any(Requirement::is_reencryption) {
             return Err(ReencryptError::InProgress);
         }
+        self.check_counts(devices)?;
         let mut session = Session::begin(self, devices.header)?;
         session.refuse_pinned()?;
         let previous = only_segment(session.metadata())?;

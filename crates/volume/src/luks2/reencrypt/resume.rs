@@ -159,6 +159,7 @@ impl Luks2 {
         if !is_untouched {
             return Err(UnlockError::ReencryptionInProgress);
         }
+        self.check_counts(devices)?;
         self.check_volume_key(key)?;
         self.volume(devices, key, None, options)
     }
@@ -195,6 +196,7 @@ impl Luks2 {
         if self.is_pinned() {
             return Err(ChangeError::PinnedReencryption.into());
         }
+        self.check_counts(devices)?;
         let state = self.metadata().reencryption()?;
         let key_of = |digest: Option<u32>| -> Result<Option<VolumeKey>, UnlockError> {
             digest.map(|digest| self.key_of_digest(devices.header, keys, digest)).transpose()
