@@ -10,7 +10,8 @@ use super::size::{parse_key_bits, parse_size};
 
 /// Give a LUKS volume a new volume key, another cipher or (LUKS2) another sector size, in place; or make plaintext of it.
 ///
-/// Interrupted at any moment it goes on with --resume; cryptsetup can resume it, and this what cryptsetup began. Until it is done
+/// Interrupted at any moment it goes on with --resume; cryptsetup can resume it (but for --spare-header), and this what cryptsetup began.
+/// Until it is done
 /// the volume opens only with a passphrase that opens a keyslot of each key. Every passphrase is asked for (or given by --key-file
 /// and --also-key-file) and gets a keyslot of the new key, with a new number; the old keyslots are wiped at the end. A LUKS1
 /// volume is one of LUKS2 meanwhile, and its keyslots keep their numbers.
@@ -34,9 +35,9 @@ pub struct ReencryptArgs {
     /// The header lies in this file instead of in front of the data. With --decrypt: or it goes there, if there is no such file.
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
-    /// LUKS1: where the header has no room for a second place of each keyslot, keep it in this file meanwhile, which must not be there.
-    /// Until it is done nothing can be read without that file: --resume needs it, as --header or as this. At the end the header is in
-    /// front of the data again, and the file is removed.
+    /// LUKS1: where the header has no room for a second place of each keyslot, keep it in this new file until it is done. Nothing can be
+    /// read without that file meanwhile: after an interruption name it again, or with --resume and --header. At the end the header is
+    /// in front of the data again, and the file is removed.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "decrypt", "online", "stop", "reduce_device_size"])]
     pub spare_header: Option<PathBuf>,
     /// Make plaintext of the volume where it is. Its header is kept in the file that --header names: without that file nothing can

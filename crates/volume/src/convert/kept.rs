@@ -65,7 +65,7 @@ pub fn front(device: &dyn Media, kept: &Luks2) -> Result<Front, DeviceError> {
     Ok(bytes_of(device)?.map_or(Front::Other, |header| compare(&header, kept.metadata(), kept.uuid())))
 }
 
-/// The same of what the media has, after all that was written is durable.
+/// What lies there on the media itself, after all that was written is durable.
 ///
 /// # Errors
 /// [`DeviceError`] if the device can't be flushed or read.
