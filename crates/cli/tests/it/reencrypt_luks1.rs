@@ -166,7 +166,7 @@ fn a_kill_at_any_write_loses_nothing_of_a_volume_whose_header_is_in_a_file() {
     let begin = || {
         scratch.bash("rm -f kept; cp full vol").ok();
     };
-    let every = if Campaign::is_full() { 1 } else { 9 };
+    let every = if Campaign::is_full() { 1 } else { 29 };
     let mut resumed = 0;
     let kills = killed_at_writes(&scratch, line, every, begin, |at| {
         let script = "if [ -e kept ]; then echo kept; $ATREST reencrypt --quiet --resume --header kept --key-file other vol 2> message || \
@@ -176,7 +176,7 @@ fn a_kill_at_any_write_loses_nothing_of_a_volume_whose_header_is_in_a_file() {
         resumed += usize::from(looked.stdout.starts_with("kept"));
     });
     println!("LUKS1, header in a file: {kills} kills, {resumed} resumed");
-    assert!(kills > 6 && resumed > 3, "{kills} {resumed}");
+    assert!(kills > 6 && resumed > 1, "{kills} {resumed}");
 }
 
 #[test]
