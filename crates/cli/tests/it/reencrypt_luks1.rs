@@ -138,6 +138,12 @@ fn a_header_in_a_file_goes_back_in_front_of_its_data() {
         eight $spare; all; test ! -e kept; \
         cp full vol; eight $spare --init-only; cp kept begun; cp vol aside; \
         if cmp -s full vol; then exit 9; fi; \
+        theirs luksHeaderBackup --header-backup-file backup full; truncate -s 20M two.img; \
+        theirs luksFormat --type luks2 $C two.img key; theirs luksHeaderBackup --header-backup-file two two.img; \
+        for of in backup two; do if $ATREST --yes header restore vol $of 2> message; then exit 9; fi; \
+            grep 'another volume' message; cmp vol aside; done; \
+        if $ATREST --yes encrypt --in-place --reduce-device-size 2M --key-file key vol 2> message; then exit 9; fi; \
+        grep 'its header is in a file' message; cmp vol aside; \
         if eight 2> message; then exit 9; fi; grep 'its header is in a file' message; cmp vol aside; \
         $ATREST reencrypt --quiet --resume --key-file k4 $spare vol; all; test ! -e kept; \
         for later in full vol; do cp begun kept; cp $later later; \

@@ -261,7 +261,7 @@ fn a_hand_over_that_is_killed_anywhere_leaves_one_store_and_is_finished_by_the_n
     };
     let line = "hand-over --key-file key card --store store --to new";
     let (mut with_old, mut with_new) = (0, 0);
-    killed_at_writes(&scratch, line, 1, begin, |at| {
+    let kills = killed_at_writes(&scratch, line, 1, begin, |at| {
         let opens = |store: &str| scratch.atrest(&["ls", "--key-file", "two", "--store", store, "card"]).code;
         match (opens("store"), opens("new")) {
             (0, 4) => with_old += 1,
@@ -272,7 +272,7 @@ fn a_hand_over_that_is_killed_anywhere_leaves_one_store_and_is_finished_by_the_n
         assert_eq!((opens("store"), opens("copy"), opens("new")), (4, 4, 0), "{at}");
         scratch.atrest(&["ls", "--key-file", "two", "--store", "store", "card"]).fails(4, "handed over");
     });
-    assert!(with_old > 2 && with_new > 1, "{with_old} {with_new}");
+    assert!(with_old > 2 && with_new > 1 && kills > 6, "{with_old} {with_new} {kills}");
     // Used with the old store after an attempt: what that has left is not the volume's any more, and is not lost without a word.
     begin();
     let trace = fs::read_to_string(scratch.path("trace")).expect("the trace");
