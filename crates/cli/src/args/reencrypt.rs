@@ -11,9 +11,8 @@ use super::size::{parse_key_bits, parse_size};
 /// Give a LUKS volume a new volume key, another cipher or (LUKS2) another sector size, in place; or make plaintext of it.
 ///
 /// Interrupted at any moment it goes on with --resume; cryptsetup can resume it (but for --spare-header), and this what cryptsetup began.
-/// Until it is done
-/// the volume opens only with a passphrase that opens a keyslot of each key. Every passphrase is asked for (or given by --key-file
-/// and --also-key-file) and gets a keyslot of the new key, with a new number; the old keyslots are wiped at the end. A LUKS1
+/// Until it is done the volume opens only with a passphrase that opens a keyslot of each key. Every passphrase is asked for (or given by
+/// --key-file and --also-key-file) and gets a keyslot of the new key, with a new number; the old keyslots are wiped at the end. A LUKS1
 /// volume is one of LUKS2 meanwhile, and its keyslots keep their numbers.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
